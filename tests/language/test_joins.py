@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import polars as pl
+import polars.selectors as cs
 import pytest
 
 from tests.support.mistakes import moves, refused
@@ -149,6 +150,12 @@ def test_streams_that_do_not_fit_are_refused(build, message):
             {"within": ("0s", col("points")), "max_within": "1h"},
             "the stream has no column 'points'",
         ),
+        (
+            {"within": ("0s", pl.nth(2)), "max_within": "1h"},
+            "join(within=cs.nth(2, require_all=true)): it does not name its columns",
+        ),
+        ({"on": pl.all_horizontal(cs.boolean())}, "it does not name its columns; name each of"),
+        ({"on": pl.col("^vip_.*$")}, "it does not name its columns; name each of them"),
         ({"within": ("0s", col("score").sum()), "max_within": "1h"}, "looks at other rows"),
         ({"within": ("0s", col("_offset")), "max_within": "1h"}, "'_offset' is of a Kafka record"),
         ({"within": ("2h", col("score")), "max_within": "1h"}, "bound 1h is below the lower bou"),

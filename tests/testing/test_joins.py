@@ -3,6 +3,8 @@
 import json
 
 import polars as pl
+import polars.selectors as cs
+import pytest
 
 from tests.trials.listed import TRIALS
 from tidemark import Pipeline, bounded, col
@@ -15,8 +17,11 @@ def refuses_13(value):
     return value
 
 
-def joined(**options):
-    """Return a pipeline that joins two streams of one schema, without bounds of disorder."""
+def joined(then=lambda rows: rows, **options):
+    """Return a pipeline that joins two streams of one schema, without bounds of disorder.
+
+    ``then``: further operators on the results.
+    """
     pipeline = Pipeline("two")
     left, right = (
         pipeline.source(
@@ -27,7 +32,7 @@ def joined(**options):
         ).key_by("id")
         for side in ("left", "right")
     )
-    left.join(right, **options).to("joined")
+    then(left.join(right, **options)).to("joined")
     return pipeline
 
 
@@ -43,6 +48,24 @@ def test_a_pair_on_which_the_condition_fails_is_no_pair_and_stops_nothing():
         run.expect_published(
             "joined", *({"n": n, "n_right": None if n == 13 else 1} for n in (12, 13, 14))
         )
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        lambda rows: rows.select(pl.all().exclude("ts")),
+        lambda rows: rows.select(pl.col("^n.*$")),
+        lambda rows: rows.filter(pl.any_horizontal(cs.integer() == 7)).select("n"),
+        lambda rows: rows.filter(pl.nth(4) == 7).select("n"),
+    ],
+)
+def test_operators_on_results_may_choose_columns_without_their_names(then):
+    """All columns are then there, although only some are read by name."""
+    with InProcess(joined(then, within="5s")) as run:
+        run.send("left", {"id": 1, "ts": 0, "n": 6})
+        run.send("right", {"id": 1, "ts": 1, "n": 7})
+
+        run.expect_published("joined", {"n": 6})
 
 
 def test_a_row_on_which_its_bound_fails_is_a_dead_letter():

@@ -263,6 +263,8 @@ def _types(
             "add it with with_columns() before key_by()"
         )
     types = output_types([expression], columns, what)
+    if expression.meta.has_multiple_outputs():  # state holds only columns that are named
+        raise PipelineError(f"{what}: it does not name its columns; name each of them")
     require_row_wise(expression, columns, what)
     require_no_failure(expression, columns, what)
     return types

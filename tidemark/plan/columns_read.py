@@ -53,6 +53,8 @@ def _needed(node: Node, parent: Node, columns: Iterable[str]) -> set[str]:
     operator = node.operator
     if operator is None:
         return set(columns)
+    if any(each.meta.has_multiple_outputs() for each in operator.expressions):
+        return set(parent.columns)  # it chooses columns by pattern, type or position
     named = {name for each in operator.expressions for name in each.meta.root_names()}
     if isinstance(operator, Filter):
         return named.union(columns)
