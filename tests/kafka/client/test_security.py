@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     ResourcePatternType,
@@ -50,6 +51,17 @@ def grant(
     ]  # fmt: skip
     for future in stack.admin.create_acls(bindings).values():
         future.result()
+    # The broker takes them from its controller later.
+    every = AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]  # any name
+        ResourcePatternType.ANY,
+        "User:app",
+        "*",
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    wait_until(lambda: {*bindings} <= {*stack.admin.describe_acls(every).result()}, "rights")
 
 
 def error_line(stack: Stack, service: str, status: int = 2) -> str:
