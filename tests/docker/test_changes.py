@@ -48,6 +48,7 @@ services:
   ingest: *pipelines
   windowing: *pipelines
   sessions: *pipelines
+  joins: *pipelines
   sink: *pipelines
 """
 
