@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from tests.sinks.receiver import Receiver
+from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.rows.schema import INSTANT
 from tidemark.partition import Partition
 from tidemark.sinks.databases.duck import DuckSink
@@ -120,6 +121,12 @@ def deliver(place: Place, table: Table, keys: list[bytes], values: list[bytes]) 
     sink.write([Batch(table, at, move, decoded.rows, offsets, keys, values)])
     sink.close()
     return place.rows(table)
+
+
+def in_columns(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Return published rows with the columns of their table, in which times are instants."""
+    time = pl.from_epoch(EVENT_TIME_MS, "ms").dt.replace_time_zone("UTC").cast(INSTANT)
+    return rows.with_columns(time.alias("_event_time")).select(list(table.columns))
 
 
 def database_rows(run: Callable[[str], list[tuple[Any, ...]]], table: Table) -> list[Row]:

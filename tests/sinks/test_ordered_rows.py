@@ -6,15 +6,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.sinks.places import CASES, PLACES, deliver, plain
+from tests.sinks.places import CASES, PLACES, deliver, in_columns, plain
 from tidemark import Pipeline, bounded, col, cum_sum, diff, prev
 from tidemark.core.operators.ports import LATE, ROWS
-from tidemark.core.operators.rows import EVENT_TIME_MS, IDENTITY
+from tidemark.core.operators.rows import IDENTITY
 from tidemark.core.rows.schema import INSTANT
 from tidemark.local.run import LocalRun
 from tidemark.plan.logical import Format
 from tidemark.runtime.keyed.encoders import encoder_of
-from tidemark.sinks.table import Table, tables_of
+from tidemark.sinks.table import tables_of
 
 RECORDS = [
     {"id": "a", "sensor": "s", "at": 1_000, "v": 4, "tags": ["x", None], "box": {"w": 1.5}},
@@ -69,18 +69,12 @@ def test_rows_in_order_and_their_late_rows_reach_every_sink(tmp_path, name, form
         table = tables[published[ROWS].topic]
         assert table.key == tuple(IDENTITY)
         held = deliver(place(tmp_path), table, *encoder_of(published[ROWS]).encode(rows))
-        assert held == plain(expected(rows, table).to_dicts(), table)
+        assert held == plain(in_columns(rows, table).to_dicts(), table)
         assert [row["_offset"] for row in held] == OFFSETS[operator.name]
         late_table = tables[published[LATE].topic]
         (row,) = deliver(place(tmp_path), late_table, *encoder_of(published[LATE]).encode(late))
         assert (row["raw_offset"], row["late_by_ms"]) == (4, 7_499)
         assert as_json(row["row"])["tags"] == ["late"]
-
-
-def expected(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Return rows with the columns of their table: instants, and bytes as base64 text."""
-    time = pl.from_epoch(EVENT_TIME_MS, "ms").dt.replace_time_zone("UTC").cast(INSTANT)
-    return rows.with_columns(time.alias("_event_time")).select(list(table.columns))
 
 
 def as_json(value: Any) -> Any:

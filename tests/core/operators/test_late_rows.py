@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.logs import COLUMNS, event_logs
-from tests.support.operators import aligned, ordered, sessions, sliding
+from tests.support.operators import ordered
+from tests.support.operators.families import JUDGES
 from tests.support.running import over
 from tidemark.core.operators.late_rows import LateRows
 from tidemark.core.operators.ports import LATE, ROWS
@@ -13,13 +14,7 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.operators.waiting_rows import JudgesByTime
 from tidemark.core.time.segment import NEVER_MS
 
-STRICT = sessions.specs(strict=(True,)).map(lambda spec: spec._replace(own_gaps=False))
-OPERATORS = {
-    "aligned": (aligned.specs(), aligned.operator),
-    "sliding": (sliding.specs(), sliding.operator),
-    "sessions": (STRICT, sessions.operator),
-    "distinct": (ordered.distincts, ordered.distinct),
-}
+OPERATORS = {**JUDGES, "distinct": (ordered.distincts, ordered.distinct)}
 PLACE = ("topic", "partition", "offset", "sub_row")
 
 

@@ -167,15 +167,19 @@ def _rows(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(Operator("rows", (side,), PublishRows(key, COLUMNS)), log.segments)
 
 
+_STRICT = sessions.specs(strict=(True,)).map(lambda spec: spec._replace(own_gaps=False))
+
+JUDGES: Mapping[str, tuple[Any, Any]] = {
+    "aligned": (aligned.specs(), aligned.operator),
+    "sliding": (sliding.specs(), sliding.operator),
+    "sessions": (_STRICT, sessions.operator),
+}
+"""Settings and operators whose late rows depend on times and W alone."""
+
+
 def _late_rows(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw the late rows of an operator of another family."""
-    strict = sessions.specs(strict=(True,)).map(lambda spec: spec._replace(own_gaps=False))
-    kinds: Sequence[tuple[Any, Any]] = (
-        (aligned.specs(), aligned.operator),
-        (sliding.specs(), sliding.operator),
-        (strict, sessions.operator),
-    )
-    specs, made = draw(st.sampled_from(kinds))
+    specs, made = draw(st.sampled_from([*JUDGES.values()]))
     by_time = draw(st.booleans())
     judge = JudgesByTime() if by_time else made(draw(specs), log.topics).body
     return Case(over(log.topics, LateRows(judge, ("key",), COLUMNS)), log.segments)
