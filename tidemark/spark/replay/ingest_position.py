@@ -57,10 +57,11 @@ class IngestPosition:
 
     def _require_rows(self) -> None:
         """Require that every log has the rows of all raw records that ingest has read."""
-        raw = [at.topic for at, _, _ in self._sources()]
+        sources = [*self._sources()]
+        raw = [at.topic for at, _, _ in sources]
         logs = [log for log in self.plan.logs if any(map(log.reads, raw))]
         ids = short_ids(self.admin, [log.topic for log in logs]) if logs else {}
-        for at, _, past in self._sources():
+        for at, _, past in sources:
             for log in logs:
                 known = past.logs is None or ids[log.topic] in past.logs
                 if past.watermark_ms != NEVER_MS and log.reads(at.topic) and not known:
