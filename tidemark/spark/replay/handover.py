@@ -53,6 +53,7 @@ from tidemark.spark.replay.handover_tasks import (
     LiveTopics,
     StateWriter,
     StoredState,
+    hand_over_name,
     progress_group,
 )
 from tidemark.spark.replay.ingest_position import IngestPosition
@@ -184,14 +185,11 @@ class HandOver:
                 writes.setdefault(at, []).extend(records)
         if self._ingest is not None:
             commits[self._ingest.group] = self._ingest.marked(msgspec.json.encode(run).decode())
-        commit_for_group(self.config, self.admin, self._name, writes, commits)
+        name = hand_over_name(self.plan.pipeline)
+        commit_for_group(self.config, self.admin, name, writes, commits)
         if new is not None:
             self.under_way = UnderWay(run, made_of, begun)
         return run
-
-    @property
-    def _name(self) -> str:
-        return f"{self.plan.pipeline}.hand-over"
 
     def _delete_results(self) -> None:
         results = partitions_of(self.admin, result_topics(self.plan.operators))
@@ -233,7 +231,8 @@ class HandOver:
         elif self.raw is not None:
             record = replayed_program(self.config, self.admin, self.plan)
             writes[Partition(self.plan.generations, 0)] = [record]
-        commit_for_group(self.config, self.admin, self._name, writes, commits)
+        name = hand_over_name(self.plan.pipeline)
+        commit_for_group(self.config, self.admin, name, writes, commits)
 
     def _await_empty(self) -> None:
         """Wait until the groups are empty; a service that somebody starts refuses and ends.

@@ -61,9 +61,14 @@ class StoredState(msgspec.Struct, frozen=True):
     sequence: int
 
 
+def hand_over_name(pipeline: str) -> str:
+    """Return the name under which the driver commits, with which the groups of tasks begin."""
+    return f"{pipeline}.hand-over"
+
+
 def progress_group(pipeline: str, slice_: int | str) -> str:
     """Return the consumer group in which a task commits its progress."""
-    return f"{pipeline}.hand-over.{slice_}"
+    return f"{hand_over_name(pipeline)}.{slice_}"
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Offsets, Ranges
 from tidemark.spark.read.raw import Raw
 from tidemark.spark.read.segment_rows import ddl
-from tidemark.spark.replay.handover_tasks import progress_group
+from tidemark.spark.replay.handover_tasks import hand_over_name, progress_group
 from tidemark.spark.replay.log_writer import WRITTEN, LogWriter
 from tidemark.spark.replay.replay import Replay, one_line_errors
 from tidemark.spark.replay.stages import StagesAgain, gathered
@@ -116,10 +116,8 @@ class NewLogs:
             self.plan.group(service): list(self._written(service))
             for service in self.plan.keyed_services()
         }
-        name, writes = (
-            f"{self.plan.pipeline}.hand-over",
-            {Partition(self.plan.generations, 0): records},
-        )
+        name = hand_over_name(self.plan.pipeline)
+        writes = {Partition(self.plan.generations, 0): records}
         commit_for_group(self.config, self.admin, name, writes, commits)
 
     def _written(self, service: str) -> Iterator[TopicPartition]:
