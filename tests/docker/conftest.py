@@ -1,4 +1,4 @@
-"""These tests need a Docker engine.  Without one they fail; none is skipped."""
+"""These tests need a Docker engine.  Without one they fail; they are never skipped."""
 
 import subprocess
 from collections.abc import Callable, Iterator

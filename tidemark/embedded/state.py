@@ -43,7 +43,7 @@ def running_stack(folder: Path) -> Stack | None:
 
 
 def last_stack(folder: Path) -> Stack | None:
-    """Return the stack that was last started in a folder, None if there was none."""
+    """Return the stack that was last started in a folder, None without such a stack."""
     try:
         return Stack(**json.loads((folder / _FILE).read_text()))
     except FileNotFoundError:

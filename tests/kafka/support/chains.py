@@ -55,7 +55,7 @@ def in_process(options: Mapping[str, Any], values: list[bytes]) -> dict[str, Pan
 
 
 def on_kafka(stack: Stack, *, once: bool = True) -> dict[str, Panes]:
-    """Return the panes of each output that are in its topic; ``once``: none is there twice."""
+    """Return the panes of each output that are in its topic; ``once``: each is there once."""
     found = {}
     for name in (each for each in OUTPUTS if each in {it.name for it in stack.plan.operators}):
         rows = stack.results(name)

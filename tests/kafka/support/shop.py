@@ -49,7 +49,7 @@ def in_parts(values: Records, parts: int) -> Iterator[Records]:
 
 
 def standing(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """Return the rows that stand at the end, and end before CLOSED_MS; none is there twice."""
+    """Return the rows that stand, and end before CLOSED_MS; each version is there once."""
     versions = Counter((row["_id"], row.get("revision"), row.get("retracted")) for row in rows)
     assert max(versions.values(), default=1) == 1
     last = {row["_id"]: row for row in rows}

@@ -87,7 +87,7 @@ class Keyed:
         self._path, self._name, self._key = path, name, key
 
     def rows(self) -> dict[tuple[Any, ...], int]:
-        """Return the counts by key and start; none if there is no such table."""
+        """Return the counts by key and start; empty without such a table."""
         columns = ", ".join(map('"{}"'.format, self._key))
         try:
             with closing(sqlite3.connect(self._path)) as db:

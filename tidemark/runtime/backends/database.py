@@ -48,7 +48,7 @@ class Database:
         self._rocks.set_write_options(how)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, None if it has none."""
+        """Return the value of a key, None if it has no value."""
         try:
             found: bytes | None = self._rocks.get(key)
         except Exception as error:

@@ -176,7 +176,7 @@ class AcceptedChanges(NamedTuple):
 def accepted_changes(
     plan: Plan, recorded: Program | None, outputs: Collection[str]
 ) -> AcceptedChanges | None:
-    """Return those of some outputs that begin in a new log, None if there are none.
+    """Return those of some outputs that begin in a new log, or None.
 
     Ingest refuses their change, or their log lacks columns in its earlier rows.  ``plan``: the
     placed plan.

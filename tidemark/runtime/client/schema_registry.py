@@ -98,7 +98,7 @@ def writer_schemas(
     does not answer.  So a process that asks for many schemas reports that it lives.  It may raise.
 
     Raises:
-        ConfigurationError: a source needs a registry, and none is set or its client is missing.
+        ConfigurationError: a source needs a registry, and its address or its client is missing.
     """
     needing = [source.name for source in plan.sources if needs_registry(source.format)]
     if not needing:

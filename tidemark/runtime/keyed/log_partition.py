@@ -45,7 +45,7 @@ class KeyedOperators:
 
     ``plan``: of the pipeline.  ``writer``: name of this process in changelogs.  ``tallies``: counts
     by operator; all log partitions add to them.  ``handing_on``: for operators that hand results
-    on; None if there are none.
+    on; None if no operator does.
     """
 
     config: Config

@@ -167,7 +167,7 @@ class Process:
         self._work = work
         self._batch_sizer = BatchSizer(work.batch, self._timeout_ms)
         self.stop.work()
-        # Messages are created by the ten thousand, and none is part of a cycle.
+        # Messages are created by the ten thousand, and no message is part of a cycle.
         gc.freeze()
         gc.disable()
         self.member.join(self.topics)

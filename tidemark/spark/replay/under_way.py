@@ -73,7 +73,7 @@ class UnderWay:
 
 
 def find_under_way(config: Config, admin: AdminClient, plan: Plan) -> UnderWay | None:
-    """Return the hand-over of a plan that is under way, None if there is none."""
+    """Return the hand-over of a plan that is under way, or None."""
     runs: list[HandOverRun] = []
     made_of: dict[Partition, tuple[int, int]] = {}
     begun: dict[Partition, int] = {}

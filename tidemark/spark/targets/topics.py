@@ -74,7 +74,7 @@ def _renamed(topic: Topic) -> Topic:
 
 
 class TopicsWriter:
-    """Writes the messages of one log replay to topics with a suffix; live topics have none."""
+    """Writes the messages of one log replay to topics with a suffix; live topics have no suffix."""
 
     def __init__(
         self, config: Config, group: str, run: str, replay: LogReplay, suffix: str
