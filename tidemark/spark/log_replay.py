@@ -56,7 +56,10 @@ class SegmentOutput(NamedTuple):
 
 
 class LogReplay:
-    """The operators of a log, their state and clocks, for one key-group slice of a partition."""
+    """The operators of a log, their state and clocks, for one key-group slice of a partition.
+
+    ``handed_on``: how many results each stage has handed on, by its name.
+    """
 
     def __init__(self, plan: Plan, log: Partition, slice_: int = 0) -> None:
         """Start with empty state; ``slice_``: the number of the key-group slice."""
@@ -70,7 +73,7 @@ class LogReplay:
         self.derived = {
             each.operator: each for each in plan.derived if each.operator in self._by_name
         }
-        self._handed_on = dict.fromkeys(self.derived, 0)
+        self.handed_on = dict.fromkeys(self.derived, 0)
         self._task = LogTask(each.operator for each in self.plans)
 
     def take(self, values: Sequence[tuple[int, bytes]]) -> Iterator[SegmentOutput]:
@@ -89,10 +92,10 @@ class LogReplay:
             for task, steps in self._task.steps(segments):
                 of_ports = {port: offsets[number] for port, number in steps.segment_of.items()}
                 plan, frames = self._by_name[task.operator.name], steps.output.frames
-                handed_on = self._handed_on.get(plan.name, 0)
+                handed_on = self.handed_on.get(plan.name, 0)
                 if plan.name in self.derived:
                     results = frames.get(self.derived[plan.name].port.name)
-                    self._handed_on[plan.name] += 0 if results is None else results.height
+                    self.handed_on[plan.name] += 0 if results is None else results.height
                 yield SegmentOutput(plan, values[0][0], frames, of_ports, handed_on)
 
     def _next(self, offset: int, value: bytes) -> Segment:
@@ -135,7 +138,7 @@ class LogReplay:
     def snapshots(self) -> Iterator[tuple[OperatorPlan, Piece]]:
         """Yield all state, operator by operator, in chunks without a commit (``NO_COMMIT``)."""
         for plan, task in zip(self.plans, self._task.tasks, strict=True):
-            handed_on, clocks = self._handed_on.get(plan.name, 0), task.clocks.state()
+            handed_on, clocks = self.handed_on.get(plan.name, 0), task.clocks.state()
             end = Piece(SNAPSHOT, NO_COMMIT, 0, self.offset + 1, {}, clocks, handed_on=handed_on)
             for piece in chunks(end, task.snapshot()):
                 yield plan, piece

@@ -221,7 +221,6 @@ class _StageTask:
         self._stage, self._number = stage, number
         self._marks = [_Marks() for _ in stage.fed]
         self._replay = LogReplay(stage.plan, Partition(stage.operator.log, number))
-        self._handed_on = 0
         self._time_ms = NEVER_MS
         self._is_past_marks = False
 
@@ -261,8 +260,7 @@ class _StageTask:
         for output in self._replay.take(batch):
             results = output.frames.get(derived.port.name)
             if results is not None and results.height:
-                handed = hand_on(derived, results, self._number, self._handed_on)
-                self._handed_on = handed.mark.next_offset
+                handed = hand_on(derived, results, self._number, output.handed_on)
                 times_ms = _times_ms(derived.port, results)
                 yield from self._placed(handed, times_ms, new)
         fed = enumerate(self._stage.fed)
@@ -272,8 +270,9 @@ class _StageTask:
 
     def _reached(self, at: int, places: Sequence[int]) -> pa.RecordBatch:
         """Return what the task has reached, for the tasks of log partitions."""
-        time = self._handed_on if at == FIRST else self._time_ms
-        watermark_ms, is_idle = self._replay.progress()[self._stage.derived.operator]
+        name = self._stage.derived.operator
+        time = self._replay.handed_on[name] if at == FIRST else self._time_ms
+        watermark_ms, is_idle = self._replay.progress()[name]
         idle = b"1" if is_idle else b""
         return placed_batch(
             [(place, at, time, self._number, REACHED, watermark_ms, idle) for place in places]
