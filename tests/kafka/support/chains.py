@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.kafka.pipelines.chains import chained
 from tests.kafka.support.stack import Stack, wait_until
@@ -24,6 +24,7 @@ COUNT = 600
 PLAYERS = 7
 OUTPUTS = ("counts", "sums", "runs", "totals", "mixed")
 Panes = dict[tuple[Any, int], dict[str, Any]]
+Value = TypeVar("Value")
 _SHOWN = ("player", "start", "end", "n", "windows", "runs")
 
 
@@ -100,7 +101,7 @@ def ends_of(stack: Stack) -> dict[Partition, int]:
     return offsets(stack.admin, partitions_of(stack.admin, names), LATEST)
 
 
-def in_parts(values: list[bytes], parts: int) -> Iterator[list[bytes]]:
+def in_parts(values: list[Value], parts: int) -> Iterator[list[Value]]:
     """Yield values in parts of about the same size."""
     size = -(-len(values) // parts)
     return (values[at : at + size] for at in range(0, len(values), size))

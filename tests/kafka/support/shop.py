@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tests.kafka.pipelines.chains import joined
@@ -41,11 +41,6 @@ def produced(stack: Stack, values: Records) -> None:
     for side in SIDES:
         mine = [(0, None, value) for name, value in values if name == side]
         stack.produce(mine, f"{stack.name}-{side}")
-
-
-def in_parts(values: Records, parts: int) -> Iterator[Records]:
-    for part in range(parts):
-        yield values[part * len(values) // parts : (part + 1) * len(values) // parts]
 
 
 def standing(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

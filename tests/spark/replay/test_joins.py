@@ -3,7 +3,8 @@
 import pytest
 
 from tests.kafka.pipelines.chains import joined
-from tests.kafka.support.shop import await_equal, in_parts, in_process, on_kafka, produced, records
+from tests.kafka.support.chains import in_parts
+from tests.kafka.support.shop import await_equal, in_process, on_kafka, produced, records
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff
