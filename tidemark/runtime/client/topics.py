@@ -255,13 +255,13 @@ def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
 
 def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
     """Return the broker's id of each topic by name; a deleted and recreated topic has a new id."""
-    wanted = TopicCollection(list(names))
+    wanted = list(names)
 
     def ask() -> dict[str, str]:
-        described = admin.describe_topics(wanted, request_timeout=_TIMEOUT_S)
+        described = admin.describe_topics(TopicCollection(wanted), request_timeout=_TIMEOUT_S)
         return {name: str(future.result().topic_id) for name, future in described.items()}
 
-    return when_known(ask)
+    return when_known(ask) if wanted else {}
 
 
 def short_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:

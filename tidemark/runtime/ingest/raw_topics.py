@@ -123,6 +123,6 @@ def _look(admin: AdminClient, plan: Plan, known: Collection[str]) -> _Look:
     counts = partition_counts(admin, _ANSWER_S)
     matched = matched_topics(plan, counts)
     new = [topic for topic in matched.sources if topic not in known and counts[topic]]
-    ids = topic_ids(admin, new) if new else {}
+    ids = topic_ids(admin, new)
     warn_of_retention(admin, new)
     return _Look(counts, matched, ids)

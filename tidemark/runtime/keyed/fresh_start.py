@@ -165,7 +165,7 @@ class FreshStart:
     def _of_progress_topics(self) -> Iterator[TopicPartition]:
         """Yield the ends of progress topics: reports and marks of earlier states are void."""
         topics = progress_topics(self._scope.plan, self._operators)
-        ids = topic_ids(self._admin, topics) if topics else {}
+        ids = topic_ids(self._admin, topics)
         ends = offsets(self._admin, partitions_of(self._admin, topics), LATEST)
         for at, end in ends.items():
             yield TopicPartition(*at, end, metadata=encode(MarkProgress(VERSION, ids[at.topic])))

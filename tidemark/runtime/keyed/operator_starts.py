@@ -38,7 +38,7 @@ def stop_without_results(
         if (each.plan.name, log.at.number) in generations
     ]
     names = dict.fromkeys(topic for each, _ in found for topic in each.plan.topics)
-    ids = topic_ids(admin, names) if names else {}
+    ids = topic_ids(admin, names)
     for operator, generation in found:
         for topic in operator.plan.topics:
             if generation.topic_ids.get(topic, ids[topic]) != ids[topic]:

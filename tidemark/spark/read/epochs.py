@@ -29,8 +29,7 @@ class _Epoch(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 def records_of_epochs(admin: AdminClient, begins: Mapping[Partition, int]) -> Iterator[Record]:
     """Yield records of the topic of generations: new epochs of logs begin at these offsets."""
-    names = {at.topic for at in begins}
-    ids = topic_ids(admin, names) if names else {}
+    ids = topic_ids(admin, {at.topic for at in begins})
     for topic, topic_id in sorted(ids.items()):
         firsts = {at.number: first for at, first in begins.items() if at.topic == topic}
         yield _KEY + topic.encode(), msgspec.json.encode(_Epoch(topic_id, firsts))
@@ -54,8 +53,7 @@ def recorded_epochs(config: Config, admin: AdminClient, generations: str) -> dic
         key, value = message.key() or b"", message.value() or b""
         if key.startswith(_KEY):
             found[key.removeprefix(_KEY).decode()] = _epoch(key, value)
-    names = found.keys() & counts.keys()
-    ids = topic_ids(admin, names) if names else {}
+    ids = topic_ids(admin, found.keys() & counts.keys())
     return {
         Partition(topic, number): first
         for topic, topic_id in ids.items()

@@ -60,7 +60,7 @@ class IngestPosition:
         sources = [*self._sources()]
         raw = [at.topic for at, _, _ in sources]
         logs = [log for log in self.plan.logs if any(map(log.reads, raw))]
-        ids = short_ids(self.admin, [log.topic for log in logs]) if logs else {}
+        ids = short_ids(self.admin, [log.topic for log in logs])
         for at, _, past in sources:
             for log in logs:
                 known = past.logs is None or ids[log.topic] in past.logs

@@ -147,7 +147,7 @@ def require_progress_topics(config: Config, admin: AdminClient, plan: Plan) -> N
     """
     for service in plan.keyed_services():
         topics = progress_topics(plan, plan.of_service(service))
-        ids = topic_ids(admin, topics) if topics else {}
+        ids = topic_ids(admin, topics)
         wanted = [Partition(topic, 0) for topic in ids]
         for each in committed_positions(config, plan.group(service), wanted):
             if not each.metadata:
