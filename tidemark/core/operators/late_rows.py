@@ -11,10 +11,9 @@ from typing import Protocol
 
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Frames
+from tidemark.core.operators.operator import Frames
 from tidemark.core.operators.ports import LATE_BY, ROWS, Port, shown_columns, shown_key
-from tidemark.core.operators.rows import NoState, published_rows, rows_port
-from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.operators.rows import NoState, WithoutState, published_rows, rows_port
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 from tidemark.core.windows.pane import END, START
 
@@ -39,7 +38,7 @@ class JudgesRows(Protocol):
 
 
 @dataclass(frozen=True)
-class LateRows(Body):
+class LateRows(WithoutState):
     """Publishes the late rows of an operator at once, in log order, with their W.
 
     ``judge``: says which rows are late.  ``key``, ``columns``: of the stream, with types; no
@@ -57,15 +56,6 @@ class LateRows(Body):
         port = rows_port(shown_key(self.key), columns, holds_ms=0, keeps_bytes=True)
         return (replace(port, watermark=OWN_WATERMARK),)
 
-    @property
-    def can_batch(self) -> bool:
-        """True: a segment changes nothing for the next one."""
-        return True
-
-    def open(self, store: BlockStore = IN_MEMORY, /) -> NoState:  # noqa: ARG002 - holds no blocks
-        """Return the state, which is empty."""
-        return NoState()
-
     def process(self, sides: Frames, state: NoState) -> Frames:  # noqa: ARG002 - the contract
         """Return the late rows."""
         (rows,) = sides.values()
@@ -79,11 +69,3 @@ class LateRows(Body):
     @cached_property
     def _shown(self) -> Sequence[str]:
         return (*shown_columns(self.columns), *LATE_FIELDS)
-
-    def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
-        """Return nothing: time makes no row due."""
-        return {}
-
-    def advance_each(self, state: NoState, before_ms: int, clock_ms: Sequence[int]) -> Frames:  # noqa: ARG002
-        """Return nothing: time makes no row due."""
-        return {}

@@ -146,8 +146,29 @@ class NoState:
         """Do nothing."""
 
 
+class WithoutState(Body):
+    """An operator that publishes rows at once and keeps no state."""
+
+    @property
+    def can_batch(self) -> bool:
+        """True: a segment changes nothing for the next one."""
+        return True
+
+    def open(self, store: BlockStore = IN_MEMORY, /) -> NoState:  # noqa: ARG002 - holds no blocks
+        """Return the state, which is empty."""
+        return NoState()
+
+    def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
+        """Return nothing: time makes no row due."""
+        return {}
+
+    def advance_each(self, state: NoState, before_ms: int, clock_ms: Sequence[int]) -> Frames:  # noqa: ARG002
+        """Return nothing: time makes no row due."""
+        return {}
+
+
 @dataclass(frozen=True)
-class PublishRows(Body):
+class PublishRows(WithoutState):
     """Publishes each row at once, in log order; ``columns``: of the stream, with types.
 
     ``by_id``: as in ``rows_port``.  No row is late: there is no window that it could have missed.
@@ -162,24 +183,7 @@ class PublishRows(Body):
         """The port of rows."""
         return (rows_port(self.key, self.columns, by_id=self.by_id),)
 
-    @property
-    def can_batch(self) -> bool:
-        """True: a segment changes nothing for the next one."""
-        return True
-
-    def open(self, store: BlockStore = IN_MEMORY, /) -> NoState:  # noqa: ARG002 - holds no blocks
-        """Return the state, which is empty."""
-        return NoState()
-
     def process(self, sides: Frames, state: NoState) -> Frames:  # noqa: ARG002 - the contract
         """Return all rows."""
         (rows,) = sides.values()
         return {ROWS: published_rows(rows, list(self.columns), by_id=self.by_id)}
-
-    def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
-        """Return nothing: time makes no row due."""
-        return {}
-
-    def advance_each(self, state: NoState, before_ms: int, clock_ms: Sequence[int]) -> Frames:  # noqa: ARG002
-        """Return nothing: time makes no row due."""
-        return {}
