@@ -43,6 +43,7 @@ from tidemark.plan.logical import (
     OrderedOutput,
     Output,
     RowsOutput,
+    advances,
 )
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
@@ -212,7 +213,7 @@ def _operator(
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         handing_on(_guarded(body_on(output, _body), output), output),
         _horizon_ms(output),
-        advances=not any(source.waits for source in windowed.node.sources()),
+        advances=advances(output),
         by_arrival=output.aggregation.by_arrival,
         by_processing_time=windowed.by_processing_time,
         merges_within_ms=_horizon_ms(output) if isinstance(windowed.window, Session) else 0,

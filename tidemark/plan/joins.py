@@ -14,7 +14,7 @@ from tidemark.core.operators.ports import DEAD, ROWS, Input
 from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import MAX_PAIRS, SIDES, JoinOutput, JoinStage
+from tidemark.plan.logical import MAX_PAIRS, SIDES, JoinOutput, JoinStage, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 
@@ -42,7 +42,7 @@ def join_operator(
         ),
         body,
         reach_ms(stage) + stage.allowed_lateness_ms + 1,
-        advances=not any(source.waits for node, _ in stage.inputs for source in node.sources()),
+        advances=advances(output),
     )
     topics = {ROWS: "" if output.results else results, DEAD: dataflow.dead_letters}
     ports = tuple(

@@ -26,6 +26,7 @@ from tidemark.plan.logical import (
     Output,
     Stage,
     WindowDefinition,
+    advances,
 )
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text, windows_text
@@ -80,7 +81,7 @@ def late_operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         LateRows(_judge(output, body), key, node.columns),
-        advances=not any(source.waits for source in node.sources()),
+        advances=advances(output),
     )
     text = f"late rows of {_judge_text(output.stage)}"
     return OperatorPlan(

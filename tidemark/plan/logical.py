@@ -311,3 +311,8 @@ class JoinOutput:
 
 
 AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput | LateOutput
+
+
+def advances(output: AnyOutput) -> bool:
+    """Return whether the clock of an output advances while all its sources are silent."""
+    return not any(source.waits for node, _ in output.inputs for source in node.sources())

@@ -8,7 +8,7 @@ from tidemark.core.operators.ordered.operator import OrderedRows
 from tidemark.core.operators.ports import LATE, ROWS, Input
 from tidemark.core.operators.rows import PublishRows
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import OrderedOutput, RowsOutput
+from tidemark.plan.logical import OrderedOutput, RowsOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 
@@ -27,7 +27,7 @@ def rows_operator(
         output.name,
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         PublishRows(output.key, output.node.columns, by_id=output.node.is_of_stages),
-        advances=not any(source.waits for source in output.node.sources()),
+        advances=advances(output),
     )
     return OperatorPlan(
         service="windowing",
@@ -61,7 +61,7 @@ def ordered_operator(
         (Input((stream.name,), stream.key, stream.columns, stream.topics),),
         body,
         _HORIZON_MS,
-        advances=not any(source.waits for source in stage.node.sources()),
+        advances=advances(output),
     )
     return OperatorPlan(
         service="windowing",
