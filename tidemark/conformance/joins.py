@@ -11,7 +11,7 @@ import polars as pl
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import Step, stated_ms
-from tidemark.conformance.run import RestartableTask, RunResult
+from tidemark.conformance.run import RunResult, outputs
 from tidemark.conformance.values import as_type, type_of
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
@@ -20,8 +20,8 @@ from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import LATE, ROWS, Input
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.plan.logical import SIDES
 
-SIDES = ("left", "right")
 BOTH = "in"
 
 _POLARS: Mapping[type, pl.DataType] = {
@@ -40,16 +40,11 @@ def run_join(case: Case, *, restart_often: bool = False) -> RunResult:
         ConformanceError: a parameter is unknown.
     """
     types = _types(case)
-    task, collected = RestartableTask(_operator(case, types)), RunResult()
-    for step in _Feed(case, types).steps():
-        if step.restart:
-            task.compact()
-        if step.restart or restart_often:
-            task.restart()
-        if step.segment is not None or step.finish:
-            output = task.take(step)
-            collected.results += _results(output, step.after)
-            collected.late += output.late
+    operator, steps = _operator(case, types), _Feed(case, types).steps()
+    collected = RunResult()
+    for step, output, _ in outputs(operator, steps, restart_often=restart_often):
+        collected.results += _results(output, step.after)
+        collected.late += output.late
     return collected
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.feed import stated_ms
-from tidemark.conformance.joins import SIDES, bounds_ms, kind_of, sources_of
+from tidemark.conformance.joins import bounds_ms, kind_of, sources_of
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.plan.logical import SIDES
 
 
 def joins_differ(case: Case) -> str | None:

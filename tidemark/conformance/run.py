@@ -1,6 +1,6 @@
 """Run one case through its operator and collect what it published, in the words of the case."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,21 +31,18 @@ class RunResult:
         return {"late": self.late, "dropped": self.late + self.without_key}
 
 
-class RestartableTask:
+class _Restartable:
     """An operator task and its changelog, as a service holds them."""
 
     def __init__(self, operator: Operator) -> None:
-        """Start before the first step."""
         self._task = OperatorTask(operator)
         self._changelog: list[Changes] = []
 
     @property
     def clock_ms(self) -> int:
-        """The clock after the steps taken so far."""
         return self._task.clock_ms
 
     def take(self, step: Step) -> Output:
-        """Take a segment, or end the input."""
         if step.segment is None:
             return self._task.finish()
         output = self._task.step(step.segment)
@@ -64,14 +61,15 @@ class RestartableTask:
         self._task = task
 
 
-def run(case: Case, *, restart_often: bool = False) -> RunResult:
-    """Run a case; ``restart_often``: restart after each step, which must not show."""
-    translated = translate(case)
-    operator = translated.plan.operator
-    (side,) = operator.inputs
-    feed = Feed(case, side.streams[0], side.columns, translated.row)
-    task, collected = RestartableTask(operator), RunResult()
-    for step in feed.steps():
+def outputs(
+    operator: Operator, steps: Iterable[Step], *, restart_often: bool
+) -> Iterator[tuple[Step, Output, tuple[int, int]]]:
+    """Yield what an operator publishes: the step, the output, and the clock before and after it.
+
+    ``restart_often``: restart after each step.
+    """
+    task = _Restartable(operator)
+    for step in steps:
         if step.restart:
             task.compact()
         if step.restart or restart_often:
@@ -79,10 +77,20 @@ def run(case: Case, *, restart_often: bool = False) -> RunResult:
         if step.segment is not None or step.finish:
             before_ms = task.clock_ms
             output = task.take(step)
-            span = (before_ms, task.clock_ms)
-            collected.results += _panes(case, translated, output, span, step.after)
-            collected.results += _late(output, step.after)
-            collected.late += output.late
+            yield step, output, (before_ms, task.clock_ms)
+
+
+def run(case: Case, *, restart_often: bool = False) -> RunResult:
+    """Run a case; ``restart_often``: restart after each step, which must not show."""
+    translated = translate(case)
+    operator = translated.plan.operator
+    (side,) = operator.inputs
+    feed = Feed(case, side.streams[0], side.columns, translated.row)
+    collected = RunResult()
+    for step, output, span in outputs(operator, feed.steps(), restart_often=restart_often):
+        collected.results += _panes(case, translated, output, span, step.after)
+        collected.results += _late(output, step.after)
+        collected.late += output.late
     collected.without_key = feed.without_key
     return collected
 
