@@ -37,8 +37,8 @@ class Inferred:
 
     ``columns``: of the schema; ``without``: members that have no column, with the reason.
     ``time``: the place of the event time; ``other_times``: places that may be it too.
-    ``inside``: a list whose items have a time too.  ``why_no_time``: why times of lines of text
-    are none, "" if the lines do not begin with times.
+    ``inside``: a list whose items have a time too.  ``why_no_time``: why the times at the
+    beginning of lines of text are no event times, "" for records without such times.
     """
 
     format: SourceFormat

@@ -62,7 +62,7 @@ def expression_places(
 def expression_place(
     path: Path, ms: pl.Series, expression: tuple[str, ...], zone: str | None = None
 ) -> TimePlace:
-    """Return the place of times that an expression reads; ``ms``: null where it reads none."""
+    """Return the place of times that an expression reads; ``ms``: null where it reads no time."""
     known = ms.is_not_null().to_numpy()
     values = ms.fill_null(0).cast(pl.Int64).to_numpy()
     score = 6.0 + 4.0 * float(known.mean())

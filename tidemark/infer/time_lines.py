@@ -117,7 +117,7 @@ def _sentences(lines: pl.Series, path: Path, column: str) -> Iterator[TimePlace]
 
 
 def undated(lines: pl.Series) -> str | None:
-    """Say why the times of most lines are no event times, with an example; None without such."""
+    """Return why the times that begin most lines are no event times; None without such times."""
     for pattern, lack in _UNDATED:
         found = lines.str.extract(f"({pattern})").drop_nulls()
         if len(found) >= _SHARE * len(lines) > 0:
