@@ -8,24 +8,23 @@ from tidemark.plan.placement import placed
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
 
 
-def sides(pipeline: Pipeline, least: int = 0) -> list[KeyedStream]:
-    rows = [
-        pipeline.source(
-            topic, schema={"id": str, "at": int, value: int}, event_time="at", watermark=bounded(0)
-        )
-        for topic, value in (("orders", "price"), ("payments", "paid"))
-    ]
-    return [each.filter(col("at") >= least).key_by("id") for each in rows]
+def side(pipeline: Pipeline, topic: str, value: str, least: int) -> KeyedStream:
+    schema = {"id": str, "at": int, value: int}
+    rows = pipeline.source(topic, schema=schema, event_time="at", watermark=bounded(0))
+    return rows.filter(col("at") >= least).key_by("id")
 
 
 def planned(*names: str, within: str = "1m", least: int = 0, alone: bool = True) -> Plan:
-    """Return the plan of a join for each name; ``alone``: adds an output on the orders."""
+    """Return the plan of a join for each name; ``alone``: adds an output on the orders.
+
+    Without names the plan has no payments.
+    """
     pipeline = Pipeline("shop", partitions=2)
-    orders, payments = sides(pipeline, least)
+    orders = side(pipeline, "orders", "price", least)
     if alone:
         orders.window(tumbling("1m")).aggregate(n=count()).to("orders-a-minute")
-    if not names:
-        payments.to("plain")
+    if names:
+        payments = side(pipeline, "payments", "paid", least)
     for name in names:
         orders.join(payments, within=within).to(name)
     return pipeline.plan()
@@ -52,25 +51,13 @@ def test_a_new_join_of_streams_that_a_log_has_is_built_from_the_log():
 
 def test_a_join_with_a_stream_that_no_log_has_gets_a_log_with_both():
     """A log lacks the rows of a stream before it was written, so both begin in a new one."""
-    before = recorded(planned_without_payments())
+    before = recorded(planned())
     plan, _ = deployed(before, planned("paid"))
     minute, join = plan.operators
     assert minute.log == "shop.by-id.log"
     assert join.log == "shop.by-id.2.log"
     (new,) = (log for log in plan.logs if log.topic == join.log)
     assert {each.name for each in new.streams} == join.operator.streams
-
-
-def planned_without_payments() -> Plan:
-    pipeline = Pipeline("shop", partitions=2)
-    orders = pipeline.source(
-        "orders",
-        schema={"id": str, "at": int, "price": int},
-        event_time="at",
-        watermark=bounded(0),
-    ).filter(col("at") >= 0)
-    orders.key_by("id").window(tumbling("1m")).aggregate(n=count()).to("orders-a-minute")
-    return pipeline.plan()
 
 
 def test_a_join_that_goes_or_is_renamed_leaves_the_others_where_they_are():
