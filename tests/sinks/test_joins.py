@@ -6,8 +6,8 @@ import pytest
 
 from tests.sinks.places import CASES, PLACES, deliver, in_columns, plain
 from tidemark import Pipeline, bounded, on_close
-from tidemark.core.operators.joins.stream_join import ID
 from tidemark.core.operators.ports import ROWS
+from tidemark.core.operators.rows import ID
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.plan.logical import Format
 from tidemark.runtime.keyed.encoders import encoder_of

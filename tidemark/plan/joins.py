@@ -90,7 +90,6 @@ def join_body(stage: JoinStage, shown: Sequence[Mapping[str, str]], operator: st
         stage.condition,
         stage.upper,
         stage.max_pairs,
-        stage.relation,
         self_join=stage.inputs[0] == stage.inputs[1],
         operator=operator,
     )

@@ -12,10 +12,9 @@ import polars as pl
 from tests.oracles.join import LEFT, RIGHT, JoinRules
 from tests.support.joins.stream import JOIN_COLUMNS, SIDES, operator
 from tests.support.running import Task
-from tidemark.core.operators.joins.stream_join import ID
 from tidemark.core.operators.operator import Frames
 from tidemark.core.operators.ports import LATE, ROWS
-from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.core.windows.pane import RETRACTED
 

@@ -16,10 +16,10 @@ from tests.oracles.join import LEFT, RIGHT, Joined, JoinRules, JoinRun, Rejected
 from tests.support.logs import COLUMNS, Raw, Record
 from tests.support.running import Incidents, Task
 from tidemark.core.operators.joins.side import Kind, Side
-from tidemark.core.operators.joins.stream_join import ID, StreamJoin
+from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.operator import Frames, Operator
 from tidemark.core.operators.ports import DEAD, LATE, REASON, ROWS, Input
-from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.time.row_watermarks import ORDER
 from tidemark.core.time.segment import (
     FOREVER_MS,
@@ -86,14 +86,14 @@ UPPER = pl.col("value").abs() % 9 - 3
 
 
 @st.composite
-def rules(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> JoinRules:
+def rules(draw: st.DrawFn) -> JoinRules:
     """Draw a join."""
     lower_ms, upper_ms = draw(st.sampled_from(BOUNDS))
     lateness_ms = draw(st.sampled_from((0, 0, 4, 12, 30)))
     on = draw(st.sampled_from((None, None, _ordered)))
     upper = _own_upper if draw(st.integers(0, 3)) == 0 else None
     withdraws = lateness_ms > 0 and draw(st.booleans())
-    how = draw(st.sampled_from(kinds))
+    how = draw(st.sampled_from(KINDS))
     return JoinRules(how, lower_ms, upper_ms, lateness_ms, withdraws, on, upper)
 
 

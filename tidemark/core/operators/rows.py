@@ -28,7 +28,7 @@ IDENTITY: dict[str, pl.DataType] = {
 """The place of the raw record, and the number of the row among those of the record."""
 
 ID = "_id"
-"""The identity of a row as text, in place of the raw record where there may be none."""
+"""The column that identifies a row or a result of a stage, as text."""
 
 EVENT_TIME_MS = "_event_time_ms"
 

@@ -26,7 +26,7 @@ def answers_in_recorded_order(
     key: Sequence[str],
     columns: Sequence[str],
 ) -> pl.DataFrame:
-    """Return the answers of rows, with null columns where there is none; add the versions.
+    """Return the answers of rows, with nulls where no version answers; add the versions.
 
     ``versions``: new ones; both frames have ORDER.  ``columns``: of the answers, RANK and DELETED
     among them.

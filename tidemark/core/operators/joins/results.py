@@ -12,14 +12,11 @@ from tidemark.core.operators.joins.new_rows import MATCHED, PUBLISHED, STATUS, W
 from tidemark.core.operators.joins.pairs import Pairs
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.state import JoinState
-from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.keyed_lines import Numbers, same_keys
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.windows.pane import RETRACTED, REVISION
-
-ID = "_id"
-"""The column of results that identifies a result: a text of 32 hexadecimal digits."""
 
 
 @dataclass(frozen=True)

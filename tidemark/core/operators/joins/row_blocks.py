@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.state.block_store import Block, BlockStore
-from tidemark.core.state.blocks import in_one_chunk, lines_at
+from tidemark.core.state.blocks import in_one_chunk, lines_at, total_bytes
 from tidemark.core.state.keyed_lines import Mask, Numbers
 
 _MANY = 8
@@ -97,7 +97,7 @@ class RowBlocks:
         if len(newest) < _MANY:
             return ()
         heights = [each.block.height for each in newest]
-        size = sum(each.block.size_bytes for each in newest)
+        size = total_bytes(each.block for each in newest)
         similar = max(heights) < max(_FEW, _MANY * heights[-1])
         together = all(one.stop == other.first for one, other in pairwise(newest))
         fits = sum(heights) <= _LARGE and size <= (self._store.frame_bytes or size)
@@ -156,7 +156,7 @@ class RowBlocks:
 
     def size_bytes(self) -> int:
         """Return the approximate size of the rows, bytes."""
-        return sum(each.block.size_bytes for each in self._blocks)
+        return total_bytes(each.block for each in self._blocks)
 
     def validate(self, stop: int) -> None:
         """Raise AssertionError where an invariant is broken; ``stop``: behind the last place."""

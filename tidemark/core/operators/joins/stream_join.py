@@ -7,7 +7,6 @@ published in the segment of its later row.  A row without a partner is published
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -23,7 +22,7 @@ from tidemark.core.operators.joins.new_rows import (
     empty_facts,
 )
 from tidemark.core.operators.joins.pairs import Arrived, Matcher
-from tidemark.core.operators.joins.results import ID, Results
+from tidemark.core.operators.joins.results import Results
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.state import JoinState
@@ -39,14 +38,12 @@ from tidemark.core.operators.ports import (
     dead_port,
     late_port,
 )
-from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
-
-__all__ = ["ID", "StreamJoin"]
 
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
 
@@ -67,11 +64,10 @@ class StreamJoin(Body):
         allowed_lateness_ms: how far behind its source's watermark a row is accepted.
         on_close: whether a row without a partner is published once time makes it due, and
             withdrawn if a late partner comes; else it waits for late partners.
-        condition: of pairs, over the key and the names of results; of true only.
+        condition: over the key and the names of results; a pair counts only if it is true.
         upper: the upper bound of each left row, in ms, over the columns of the left side; a larger
             one than ``upper_ms`` counts as ``upper_ms``.
         max_pairs: the number of earlier partners above which a row is refused as late.
-        relation: "keep" if the interval says only how long rows are kept; for texts.
         self_join: whether rows of the same raw row are one row, which never pairs with itself.
         operator: the name of the operator, for dead letters.
     """
@@ -87,7 +83,6 @@ class StreamJoin(Body):
     condition: pl.Expr | None = None
     upper: pl.Expr | None = None
     max_pairs: int = 1_000_000
-    relation: Literal["time", "keep"] = "time"
     self_join: bool = True
     operator: str = "join"
 
@@ -124,6 +119,11 @@ class StreamJoin(Body):
         """Whether a late row may withdraw a result."""
         return self.on_close and self.allowed_lateness_ms > 0 and self.how not in ("inner", "semi")
 
+    @property
+    def _wait_ms(self) -> int:
+        """How long after the time of a row without a partner it is due."""
+        return 0 if self._corrects else self.allowed_lateness_ms
+
     # State
 
     def open(self, store: BlockStore = IN_MEMORY, /) -> JoinState:
@@ -143,7 +143,6 @@ class StreamJoin(Body):
         self, name: str, side: Side, reach_ms: int | None, *, tracks: bool, waits: bool
     ) -> SideSpec:
         columns = {column: side.columns[column] for column in (*self.key, *side.shown)}
-        wait_ms = (0 if self._corrects else self.allowed_lateness_ms) if waits else None
         return SideSpec(
             name,
             self.key,
@@ -151,7 +150,7 @@ class StreamJoin(Body):
             reach_ms,
             self.allowed_lateness_ms,
             tracks=tracks,
-            wait_ms=wait_ms,
+            wait_ms=self._wait_ms if waits else None,
             keeps_published=waits and self._corrects,
         )
 
@@ -183,8 +182,7 @@ class StreamJoin(Body):
         made: dict[str, pl.DataFrame] = {}
         if self.upper is not None:
             lefts, made[DEAD] = self._with_upper(lefts, self.upper)
-        left = self._arrived(lefts, self.left, self.upper_ms)
-        right = self._arrived(rights, self.right, -self.lower_ms)
+        left, right = self._arrived(lefts, rights)
         matcher = Matcher(
             *state.sides,
             self.lower_ms,
@@ -196,8 +194,7 @@ class StreamJoin(Body):
         refused = lefts.clear(), rights.clear()
         if found.most > self.max_pairs:
             (lefts, rights), refused = self._with_few_pairs(lefts, rights, matcher)
-            left = self._arrived(lefts, self.left, self.upper_ms)
-            right = self._arrived(rights, self.right, -self.lower_ms)
+            left, right = self._arrived(lefts, rights)
             found = matcher.find(left, right)
         pairs = matcher.pairs(found, left, right)
         state.left.put(left.new)
@@ -218,17 +215,10 @@ class StreamJoin(Body):
         self, lefts: pl.DataFrame, rights: pl.DataFrame, matcher: Matcher
     ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
         """Return the accepted rows of each side, and those with too many pairs."""
-
-        def arrived() -> tuple[Arrived, Arrived]:
-            return (
-                self._arrived(lefts, self.left, self.upper_ms),
-                self._arrived(rights, self.right, -self.lower_ms),
-            )
-
-        left_few, right_few = matcher.not_hot(*arrived(), self.max_pairs)
+        left_few, right_few = matcher.not_hot(*self._arrived(lefts, rights), self.max_pairs)
         lefts, hot_left = _split(lefts, left_few)
         rights, hot_right = _split(rights, right_few)
-        left_few, right_few = matcher.accepted(*arrived(), self.max_pairs)
+        left_few, right_few = matcher.accepted(*self._arrived(lefts, rights), self.max_pairs)
         lefts, more_left = _split(lefts, left_few)
         rights, more_right = _split(rights, right_few)
         refused = pl.concat([hot_left, more_left]), pl.concat([hot_right, more_right])
@@ -265,7 +255,13 @@ class StreamJoin(Body):
         good = named.filter(pl.col(REASON).is_null()).drop(REASON)
         return good, named.filter(pl.col(REASON).is_not_null()).drop(REACH)
 
-    def _arrived(self, rows: pl.DataFrame, side: Side, reach_ms: int) -> Arrived:
+    def _arrived(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> tuple[Arrived, Arrived]:
+        return (
+            self._arrived_of(lefts, self.left, self.upper_ms),
+            self._arrived_of(rights, self.right, -self.lower_ms),
+        )
+
+    def _arrived_of(self, rows: pl.DataFrame, side: Side, reach_ms: int) -> Arrived:
         facts = empty_facts(rows.height)
         facts[EVENT_TIME] = rows[EVENT_TIME].to_numpy()
         facts[HIGH], facts[LOW] = ids_of_rows(rows)
@@ -290,8 +286,7 @@ class StreamJoin(Body):
     def advance_each(self, state: JoinState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
         """Return the rows of ``advance`` for each segment: the first whose clock they are due."""
         rows = self.advance(state, before_ms, clock_ms[-1])[ROWS]
-        wait_ms = 0 if self._corrects else self.allowed_lateness_ms
-        due_ms = rows[EVENT_TIME_MS].to_numpy() + 1 + wait_ms
+        due_ms = rows[EVENT_TIME_MS].to_numpy() + 1 + self._wait_ms
         segment = np.searchsorted(np.array(clock_ms), due_ms)
         return {ROWS: rows.with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
 

@@ -15,7 +15,6 @@ import polars as pl
 from tidemark.core.operators.joins.answered_rows import AnsweredRows, answers_of
 from tidemark.core.operators.joins.identity import hex_texts, ids_of_rows
 from tidemark.core.operators.joins.recorded_order import answers_in_recorded_order
-from tidemark.core.operators.joins.results import ID
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.table_state import LeftRows, TableState
 from tidemark.core.operators.joins.version_runs import DELETED, FROM, RANK
@@ -32,8 +31,8 @@ from tidemark.core.operators.ports import (
     late_port,
     shown_key,
 )
-from tidemark.core.operators.rows import EVENT_TIME_MS
-from tidemark.core.operators.waiting_rows import WaitingRows
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.time.segment import (
@@ -157,15 +156,9 @@ class TableJoin(Body):
         versions, old = self._versions(table)
         frames = {_late(self.right): old}
         if self.wait == "arrival":
-            late = self._is_late(rows)
-            at_ms = rows[EVENT_TIME].to_numpy()[late]
-            frames[_late(self.left)] = missed(
-                rows.filter(pl.Series(late)),
-                at_ms,
-                at_ms + 1,
-                at_ms + 1 + self.allowed_lateness_ms,
-            )
-            rows = rows.filter(pl.Series(~late))
+            judge = JudgesByTime(self.allowed_lateness_ms)
+            frames[_late(self.left)] = judge.late_of(rows)
+            rows = rows.filter(~judge.is_late(rows))
             answers = answers_in_recorded_order(
                 rows, versions, state.versions, self.key, self._version_columns
             )
@@ -177,10 +170,6 @@ class TableJoin(Body):
             passed = versions.filter(pl.col(FROM) < pl.col(WATERMARK))
             state.behind = passed.select(self.key).unique() if passed.height else None
         return frames
-
-    def _is_late(self, rows: pl.DataFrame) -> Mask:
-        late: Mask = (rows[EVENT_TIME] + self.allowed_lateness_ms < rows[WATERMARK]).to_numpy()
-        return late
 
     def _versions(self, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the versions that count, and the late ones."""

@@ -26,7 +26,7 @@ RANK = (EVENT_TIME, SOURCE, OFFSET, SUB_ROW)
 """Of the versions that count, the highest by these columns is the answer."""
 
 NONE = -1
-"""The place of no version."""
+"""Instead of a place: no version is found."""
 
 _MOST = 2**62
 """Limit of a group and a time as one number."""
@@ -42,6 +42,7 @@ class Run:
     ``hashes``: the distinct hashes; ``first``: the place of the first version of each, and the
     number of all.  ``from_ms``, ``at_ms``: FROM and event time of each.  ``best``: of each, the
     place of the highest one of its key up to there.  ``begins``: the first place of each block.
+    ``until_ms``: the last time at which a row can reach a version of the run.
     """
 
     hashes: Hashes
@@ -51,6 +52,7 @@ class Run:
     best: Numbers
     blocks: tuple[Block, ...]
     begins: Numbers
+    until_ms: int
 
     @property
     def height(self) -> int:
@@ -105,6 +107,7 @@ class Run:
             best,
             tuple(store.put(until_ms, frame) for frame in frames),
             np.cumsum([0, *(frame.height for frame in frames)]),
+            until_ms,
         )
 
     def validate(self, key: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from tidemark.core.operators.joins.version_runs import (
 )
 from tidemark.core.operators.operator import Changes, Mask, Numbers
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.state.blocks import in_one_chunk, lines_at, size_tier
+from tidemark.core.state.blocks import in_one_chunk, lines_at, size_tier, total_bytes
 from tidemark.core.state.keyed_lines import Hashes, hashes_of, same_keys
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SOURCE, SUB_ROW
 
@@ -101,7 +101,7 @@ class Versions:
         return visible
 
     def answers(self, rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Return columns of the answers of rows; null where there is none.
+        """Return columns of the answers of rows; null where no version answers.
 
         An answer may be a tombstone.
         """
@@ -125,7 +125,7 @@ class Versions:
         return lines.select(names)
 
     def _lines(self, answers: _Answers, names: Sequence[str]) -> pl.DataFrame:
-        """Return columns of the answers; null where there is none."""
+        """Return columns of the answers; null where no version answers."""
         index = np.full(answers.run.size, NONE)
         parts, height = [], 0
         for number, run in enumerate(self._runs):
@@ -180,7 +180,7 @@ class Versions:
         return best
 
     def _times(self, answers: _Answers) -> Numbers:
-        """Return the event times of answers; 0 where there is none."""
+        """Return the event times of answers; 0 where no version answers."""
         times = np.zeros(answers.run.size, np.int64)
         for number, run in enumerate(self._runs):
             at = np.flatnonzero(answers.run == number)
@@ -231,7 +231,7 @@ class Versions:
 
     def size_bytes(self) -> int:
         """Return the approximate size of a snapshot, bytes."""
-        return sum(block.size_bytes for run in self._runs for block in run.blocks)
+        return total_bytes(block for run in self._runs for block in run.blocks)
 
     def apply(self, changes: Changes) -> None:
         """Add versions of a changelog."""
@@ -243,8 +243,7 @@ class Versions:
         if clock_ms == NEVER_MS:
             return
         self._reached_ms = max(self._reached_ms, clock_ms - self._lateness_ms)
-        oldest_ms = self._reached_ms - self._keep_ms
-        self._runs = [run for run in self._runs if int(run.at_ms.max()) >= oldest_ms]
+        self._runs = [run for run in self._runs if run.until_ms >= self._reached_ms]
         if len(self) > 2 * self._after_merge + _FEW:
             self._merge(slice(None))
             self._after_merge = len(self)
