@@ -39,7 +39,7 @@ def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> 
     )
 
 
-def operator(spec: Spec, _topics: object = None) -> Operator:
+def operator(spec: Spec) -> Operator:
     """Return the operator that does what the oracle does."""
     deleted = pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
     body = TableJoin(

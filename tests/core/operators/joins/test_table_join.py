@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -43,17 +44,16 @@ def run(spec: Spec, segments: Sequence[Segment], happen: Incidents | None = None
     """Run a log through the operator, with the end of input."""
     happen = happen or Incidents()
     task, made = Task(tables.operator(spec), happen.store), TableRun()
-    ids: dict[str, str] = {}
     for step, segment in enumerate(segments):
-        note(made, task.step(segment), ids)
+        note(made, task.step(segment))
         task.meet(happen, step)
     if happen.moves:
         task.restart()
-    note(made, task.finish(), ids)
+    note(made, task.finish())
     return made
 
 
-def note(made: TableRun, output: Output, _ids: dict[str, str]) -> None:
+def note(made: TableRun, output: Output) -> None:
     rows = output.frames.get("rows", pl.DataFrame())
     made.steps.append([result(row) for row in rows.iter_rows(named=True)])
     made.late_left += [late_row(row) for row in output["late-left"].iter_rows(named=True)]
@@ -147,14 +147,7 @@ def of_partition(segment: Segment, number: int, count: int) -> Segment:
     """Return a segment with the rows of one of several partitions only."""
     key = pl.col("key").fill_null("d").replace_strict({"a": 0, "b": 1, "c": 2, "d": 3})
     streams = {name: frame.filter(key % count == number) for name, frame in segment.streams.items()}
-    return Segment(
-        segment.epoch,
-        segment.part,
-        segment.sources,
-        segment.partitions,
-        segment.ingested_at_ms,
-        streams,
-    )
+    return replace(segment, streams=streams)
 
 
 def test_a_search_in_ranges_finds_the_last_value_that_is_not_later():
