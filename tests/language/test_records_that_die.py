@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from tests.language.stateless import graph, records, shown, source
+from tests.support.operators.stateless import graph, records, shown, source
 from tidemark import (
     col,
 )

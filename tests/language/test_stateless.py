@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.language.stateless import SCHEMA, graph, records, rows_of, shown, source
+from tests.support.operators.stateless import SCHEMA, graph, records, rows_of, shown, source
 from tidemark import (
     RECORD_TIME,
     Pipeline,
