@@ -40,7 +40,7 @@ def plan_of(partitions: int, *, sketches: bool, two_phases: bool) -> Plan:
     windowed.aggregate(**values).to("out")
     if two_phases:
         return pipeline.plan()
-    with mock.patch("tidemark.plan.stages.is_in_two_phases", return_value=False):
+    with mock.patch("tidemark.plan.operators.stages.is_in_two_phases", return_value=False):
         return pipeline.plan()
 
 

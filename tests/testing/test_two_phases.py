@@ -80,7 +80,7 @@ def build(windows: Any, lateness: str, partitions: int, values: dict[str, Any]) 
 
 
 def in_one_task() -> Any:
-    return mock.patch("tidemark.plan.stages.is_in_two_phases", return_value=False)
+    return mock.patch("tidemark.plan.operators.stages.is_in_two_phases", return_value=False)
 
 
 ROWS = st.tuples(

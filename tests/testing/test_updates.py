@@ -40,7 +40,7 @@ from tidemark import max as biggest
 from tidemark import sum as total
 from tidemark.errors import ConfigurationError
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.stages import require_no_updates
+from tidemark.plan.operators.stages import require_no_updates
 from tidemark.testing import InProcess
 
 

@@ -13,8 +13,8 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_output
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.late import late_node, require_late_rows
 from tidemark.plan.logical import Format, Node, Output, Stage, WindowDefinition
+from tidemark.plan.operators.late import late_node, require_late_rows
 from tidemark.serde.avro_results import record_schema
 
 

@@ -36,8 +36,8 @@ from tidemark.core.windows.trigger import (
     Trigger,
 )
 from tidemark.errors import PipelineError
-from tidemark.plan.late import require_not_late
 from tidemark.plan.logical import Accumulation, Node
+from tidemark.plan.operators.late import require_not_late
 
 _MOST = 2**62
 

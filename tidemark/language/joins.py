@@ -26,11 +26,11 @@ from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
-from tidemark.plan.joins import join_body
-from tidemark.plan.late import require_not_late
 from tidemark.plan.logical import Format, JoinOutput, JoinStage, KeyedNode, Node, Relation
 from tidemark.plan.names import require_new_columns
-from tidemark.plan.replacing import require_rows_that_stay
+from tidemark.plan.operators.joins import join_body
+from tidemark.plan.operators.late import require_not_late
+from tidemark.plan.operators.replacing import require_rows_that_stay
 from tidemark.serde.avro_results import record_schema
 
 Within = Duration | tuple[Duration, Duration | pl.Expr]

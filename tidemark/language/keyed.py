@@ -40,7 +40,7 @@ from tidemark.plan.logical import (
     WindowDefinition,
 )
 from tidemark.plan.names import require_values
-from tidemark.plan.replacing import require_no_arrival, require_replaceable
+from tidemark.plan.operators.replacing import require_no_arrival, require_replaceable
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream

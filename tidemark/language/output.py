@@ -11,7 +11,7 @@ from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.logical import Format, Node, RowsOutput
 from tidemark.plan.names import require_topic
-from tidemark.plan.replacing import require_rows_that_stay
+from tidemark.plan.operators.replacing import require_rows_that_stay
 from tidemark.serde.avro_results import record_schema
 
 

@@ -40,8 +40,8 @@ from tidemark.language.output import publish_rows
 from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
-from tidemark.plan.replacing import require_rows_that_stay
-from tidemark.plan.two_phases import of_one_key
+from tidemark.plan.operators.replacing import require_rows_that_stay
+from tidemark.plan.operators.two_phases import of_one_key
 
 
 @dataclass(frozen=True, eq=False)

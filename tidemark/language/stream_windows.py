@@ -10,7 +10,7 @@ from tidemark.core.windows.window import Hopping, Same, Session
 from tidemark.errors import PipelineError
 from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import LateStage, Node, Stage
-from tidemark.plan.two_phases import windows_of_results
+from tidemark.plan.operators.two_phases import windows_of_results
 
 
 def same_windows(node: Node) -> Hopping | Calendar | Same:

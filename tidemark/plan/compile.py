@@ -32,8 +32,6 @@ from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_read, columns_used
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.joins import join_operator
-from tidemark.plan.late import late_operator
 from tidemark.plan.logical import (
     AnyOutput,
     JoinOutput,
@@ -46,12 +44,14 @@ from tidemark.plan.logical import (
     advances,
 )
 from tidemark.plan.names import log_topic, source_text
+from tidemark.plan.operators.joins import join_operator
+from tidemark.plan.operators.late import late_operator
+from tidemark.plan.operators.replacing import body_on, handing_on
+from tidemark.plan.operators.rows import ordered_operator, rows_operator
+from tidemark.plan.operators.stages import derived_plan, longest_window_ms, with_stages
+from tidemark.plan.operators.two_phases import why_one_task
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
-from tidemark.plan.replacing import body_on, handing_on
-from tidemark.plan.rows import ordered_operator, rows_operator
-from tidemark.plan.stages import derived_plan, longest_window_ms, with_stages
 from tidemark.plan.texts import aggregates_text, columns_text, described, windows_text
-from tidemark.plan.two_phases import why_one_task
 
 _RECORDED_WITHIN_MS = 60_000
 """The longest time between the reading of a row and its commit, which is its processing time.

@@ -17,8 +17,8 @@ from tidemark.core.time.announcer import TaskProgress
 from tidemark.ingest.derived import derived_segments, hand_on
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.names import progress_topic
+from tidemark.plan.operators.stages import readers
 from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.plan.stages import readers
 from tidemark.runtime.client.commit import Outbox
 from tidemark.runtime.client.topics import segment_builder
 from tidemark.runtime.config import Config

@@ -12,8 +12,8 @@ from tidemark.core.time.row_watermarks import rows_in_log_order
 from tidemark.core.time.segment import Segment
 from tidemark.errors import ConfigurationError, UnreadableRowsError
 from tidemark.partition import Partition
+from tidemark.plan.operators.stages import readers
 from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.plan.stages import readers
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.progress import SourceProgress, decode

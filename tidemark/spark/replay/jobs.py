@@ -12,8 +12,8 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigurationError
+from tidemark.plan.operators.stages import require_no_updates
 from tidemark.plan.physical import LogPlan, Plan
-from tidemark.plan.stages import require_no_updates
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config

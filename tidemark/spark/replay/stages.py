@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidemark.partition import Partition
+from tidemark.plan.operators.stages import require_no_updates
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
-from tidemark.plan.stages import require_no_updates
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.stage_segments import StageAssembler
 from tidemark.spark.stage_tasks import (

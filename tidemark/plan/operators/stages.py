@@ -18,8 +18,6 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import ConfigurationError, PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
-from tidemark.plan.joins import bounds_name, reach_ms
-from tidemark.plan.late import late_output
 from tidemark.plan.logical import (
     AnyOutput,
     AnyStage,
@@ -32,8 +30,10 @@ from tidemark.plan.logical import (
     Output,
 )
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
+from tidemark.plan.operators.joins import bounds_name, reach_ms
+from tidemark.plan.operators.late import late_output
+from tidemark.plan.operators.two_phases import in_two_phases, is_in_two_phases, partials_parts
 from tidemark.plan.physical import DerivedPlan, Plan
-from tidemark.plan.two_phases import in_two_phases, is_in_two_phases, partials_parts
 
 
 def with_stages(dataflow: Dataflow) -> tuple[AnyOutput, ...]:

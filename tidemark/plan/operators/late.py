@@ -28,9 +28,9 @@ from tidemark.plan.logical import (
     WindowDefinition,
     advances,
 )
+from tidemark.plan.operators.two_phases import is_in_two_phases
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text, windows_text
-from tidemark.plan.two_phases import is_in_two_phases
 
 _INSTANTS = (START, END, OWN_WATERMARK)
 
