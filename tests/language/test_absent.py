@@ -7,7 +7,7 @@ import pytest
 from tests.support.mistakes import moves
 from tidemark import PipelineError, count, prev, tumbling
 from tidemark.language.aggregated import AggregatedStream
-from tidemark.language.joins import JoinedStream
+from tidemark.language.joins.joined_stream import JoinedStream
 from tidemark.language.keyed import KeyedStream, WindowedStream
 from tidemark.language.ordered import OrderedStream
 from tidemark.language.stream import Stream

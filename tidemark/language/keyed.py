@@ -44,7 +44,7 @@ from tidemark.plan.operators.replacing import require_no_arrival, require_replac
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
-    from tidemark.language.joins import Within
+    from tidemark.language.joins.streams import Within
     from tidemark.language.stream import Stream
 
 
@@ -196,7 +196,7 @@ class KeyedStream:
         Raises:
             PipelineError: the streams do not fit each other, or an option is not valid.
         """
-        from tidemark.language.joins import joined
+        from tidemark.language.joins.streams import joined
 
         return joined(
             self,

@@ -1,0 +1,60 @@
+"""Joined streams: the rows of a join, published or handed on as rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tidemark.core.operators.ports import LATE
+from tidemark.core.operators.rows import row_fields
+from tidemark.core.rows.byte_text import has_bytes
+from tidemark.core.windows.pane import REVISION
+from tidemark.errors import PipelineError
+from tidemark.language.output import require_rows
+from tidemark.language.stream import Stream
+from tidemark.plan.logical import Format, JoinOutput, JoinStage
+from tidemark.plan.operators.joins import join_body
+from tidemark.serde.avro_results import record_schema
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedStream(Stream):
+    """The rows of a join: those of the key, then of the left and of the right stream."""
+
+    stage: JoinStage
+
+    def __repr__(self) -> str:
+        return f"JoinedStream({self.stage.how}, {', '.join(self.node.columns)})"
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish rows on topic ``<pipeline>.<name>``.
+
+        Late rows are on ``<pipeline>.<name>.late-left`` and ``<pipeline>.<name>.late-right``.
+
+        Raises:
+            PipelineError: the name is not legal or is taken, a column has a type without a form in
+                JSON, the format is unknown, or Avro does not support a name or type.
+        """
+        require_rows(self.dataflow, self.node.columns, self.stage.key, name, format, by_id=True)
+        for column, dtype in self.node.columns.items():
+            if has_bytes(dtype):
+                raise PipelineError(
+                    f"to({name!r}): column {column!r} is {dtype}, and results cannot hold bytes; "
+                    "make them text first, such as col('body').bin.encode('base64')"
+                )
+        if format == "avro":
+            for port in join_body(self.stage, self.stage.shown, name).outputs:
+                if not port.is_dead_letters:
+                    end = f".{port.name}" if port.kind == LATE else ""
+                    record_schema(f"{self.dataflow.name}.{name}{end}", port)
+        self.dataflow.add_output(JoinOutput(name, format, self.stage))
+
+
+def require_no_field(columns: Mapping[str, pl.DataType], *, on_close: bool) -> None:
+    """Raise PipelineError if a column of results has the name of a field of every row."""
+    for name in (*row_fields(by_id=True), *[REVISION] * on_close):
+        if name in columns:
+            raise PipelineError(
+                f"join: column {name!r} clashes with a field of every row; rename or drop it with "
+                "select() before key_by()"
+            )

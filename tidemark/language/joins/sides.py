@@ -1,0 +1,132 @@
+"""The two sides of a join: their keys, columns and expressions, as users give them."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from tidemark.core.operators.ports import ALL, shown_columns
+from tidemark.core.rows.expression import (
+    as_written,
+    metadata_used,
+    output_types,
+    require_expression,
+)
+from tidemark.core.rows.probe import require_no_failure, require_row_wise
+from tidemark.core.time.duration import Duration, duration_ms, duration_text
+from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
+from tidemark.core.windows.window import LONGEST_WINDOW_MS
+from tidemark.errors import PipelineError
+from tidemark.language.keyed import KeyedStream
+from tidemark.language.stream import Stream
+from tidemark.plan.logical import KeyedNode
+from tidemark.plan.names import require_new_columns
+
+
+def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
+    """Return the sides of a join, which have the same key."""
+    if not isinstance(second, KeyedStream):
+        hint = "; call key_by() on it" if isinstance(second, Stream) else ""
+        raise PipelineError(f"join: {as_written(second)} is not a keyed stream{hint}")
+    if first.dataflow is not second.dataflow:
+        raise PipelineError(
+            f"join: the streams belong to two pipelines, {first.dataflow.name!r} and "
+            f"{second.dataflow.name!r}"
+        )
+    left, right = KeyedNode(first.node, first.key), KeyedNode(second.node, second.key)
+    if ALL in (*left.key, *right.key):
+        raise PipelineError("join: key_by() has no column; name those that both streams have")
+    if left.key != right.key:
+        names = zip(left.key, right.key, strict=False)
+        renamed = ", ".join(n if n == other else f"{n}={other!r}" for n, other in names)
+        hint = f"; key_by({renamed}) renames" if len(left.key) == len(right.key) else ""
+        raise PipelineError(
+            f"join: the key of the left stream is {', '.join(left.key)}, that of the right one "
+            f"{', '.join(right.key)}; both must have the same names in the same order{hint}"
+        )
+    for name in left.key:
+        mine, other = left.node.columns[name], right.node.columns[name]
+        if mine != other:
+            raise PipelineError(
+                f"join: key column {name!r} is {mine} in the left stream and {other} in the right "
+                "one; cast one of them before key_by(), with with_columns()"
+            )
+    return left, right
+
+
+def shown_of(
+    left: KeyedNode, right: KeyedNode, suffix: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the names in results of the columns of each side, without the key."""
+    if not isinstance(suffix, str) or not suffix:
+        raise PipelineError(f"join(suffix): {suffix!r} is not a text to add to names")
+    mine = {name: name for name in shown_columns(left.node.columns) if name not in left.key}
+    taken = {*left.key, *mine}
+    theirs: dict[str, str] = {}
+    for column in shown_columns(right.node.columns):
+        if column in right.key:
+            continue
+        name = f"{column}{suffix}" if column in taken else column
+        if name in taken or (name != column and name in right.node.columns):
+            raise PipelineError(
+                f"join(suffix): both streams have a column {column!r}, and {name!r} is taken too; "
+                "pass another suffix"
+            )
+        theirs[column] = name
+    require_new_columns(list(theirs.values()), "join(suffix)")
+    return mine, theirs
+
+
+def require_condition(
+    on: pl.Expr, columns: Mapping[str, pl.DataType], option: str = "join(on"
+) -> None:
+    """Raise PipelineError if an expression is not one Boolean; ``option``: how errors begin."""
+    what = f"{option}={as_written(on)})"
+    types = list(types_of(require_expression(on, f"{option})"), columns, what).values())
+    if types != [pl.Boolean()]:
+        raise PipelineError(f"{what}: it gives {', '.join(map(str, types))}, not one Boolean")
+
+
+def types_of(
+    expression: pl.Expr, columns: Mapping[str, pl.DataType], what: str
+) -> Mapping[str, pl.DataType]:
+    """Return the type of an expression over the columns of rows of a log."""
+    for name in metadata_used([expression]):
+        raise PipelineError(
+            f"{what}: column {name!r} is of a Kafka record, and rows of a join do not have it; "
+            "add it with with_columns() before key_by()"
+        )
+    types = output_types([expression], columns, what)
+    if expression.meta.has_multiple_outputs():  # state holds only columns that are named
+        raise PipelineError(f"{what}: it does not name its columns; name each of them")
+    require_row_wise(expression, columns, what)
+    require_no_failure(expression, columns, what)
+    return types
+
+
+def lateness_of(allowed_lateness: Duration) -> int:
+    """Return the allowed lateness in ms."""
+    lateness_ms = duration_ms(allowed_lateness, "join(allowed_lateness)")
+    if lateness_ms < 0:
+        raise PipelineError(f"join(allowed_lateness): {allowed_lateness!r} is negative")
+    return lateness_ms
+
+
+def is_on_close(trigger: Trigger | None) -> bool:
+    """Return whether results are published before they are final."""
+    if trigger is None or isinstance(trigger, OnFinal):
+        return False
+    if isinstance(trigger, OnClose) and trigger == OnClose():
+        return True
+    raise PipelineError(
+        f"join(trigger): {as_written(trigger)} is not one of on_final() and on_close(); rows of a "
+        "join have no other time"
+    )
+
+
+def not_too_long(ms: int) -> int:
+    """Return a time in ms that is not longer than the longest window."""
+    if abs(ms) > LONGEST_WINDOW_MS:
+        raise PipelineError(
+            f"join: {duration_text(ms)} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
+        )
+    return ms
