@@ -64,13 +64,6 @@ FLINK: Mapping[str, FlinkQuery] = {
         # Two bids exactly a gap apart are in one session of Flink.
         WINDOWS["q11"].sql.replace("< 10000 as goes_on", "<= 10000 as goes_on"),
     ),
-    "q12": FlinkQuery(
-        "bidder BIGINT, bids BIGINT",
-        "SELECT bidder, COUNT(*) FROM TABLE(TUMBLE(TABLE (SELECT bidder, PROCTIME() AS p "
-        "FROM bids), DESCRIPTOR(p), INTERVAL '10' SECOND)) "
-        "GROUP BY bidder, window_start, window_end",
-        WINDOWS["q12"].results,
-    ),
     "q15": FlinkQuery(
         f"{_numbers(f'at_day, {_BIDS_COLUMNS}, {_DISTINCT_COLUMNS}')}, "
         "PRIMARY KEY (at_day) NOT ENFORCED",
