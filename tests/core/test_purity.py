@@ -54,6 +54,7 @@ WHOLE_NUMBERS = {
     ("rows/stateless.py", "filtered"): "counts true",
     ("operators/replacing/slots.py", "_changed"): "counts withdrawals",
     ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
+    ("operators/joins/gathering_join.py", "_due"): "numbers of pairs",
     ("operators/joins/pairs.py", "_dense_rank"): "counts distinct times",
     ("operators/joins/side_rows.py", "_compact"): "counts rows that are needed",
     ("operators/joins/version_runs.py", "of"): "adds up heights of frames",

@@ -109,7 +109,7 @@ def run_join(
     for step in [*steps, Step([], 0, 0, FOREVER_MS)]:
         made: list[Joined] = []
         gone: list[Joined] = []
-        for row, side in _arrivals(step.rows, sides):
+        for row, side in arrivals(step.rows, sides):
             if not _is_rejected(rules, side, row, run) and not log.has_many(side, row, run):
                 for left, right in log.add(side, row):
                     made += log.new_results(left, right)
@@ -118,6 +118,35 @@ def run_join(
         run.steps.append(made)
         run.withdrawn.append(gone)
     return run
+
+
+class Gathered(NamedTuple):
+    """A left row with its partners, ordered by their identities, and its time as a result."""
+
+    left: RowId
+    partners: tuple[RowId, ...]
+    at_ms: int
+
+
+def run_gathering(
+    rules: JoinRules, steps: Sequence[Step], sides: Mapping[str, Sequence[str]]
+) -> tuple[list[list[Gathered]], list[Rejected]]:
+    """Return the left rows that each step publishes with all partners, and the rejected rows."""
+    run, log, done = JoinRun(), _Log(rules), set()
+    made: list[list[Gathered]] = []
+    for step in [*steps, Step([], 0, 0, FOREVER_MS)]:
+        for row, side in arrivals(step.rows, sides):
+            if not _is_rejected(rules, side, row, run) and not log.has_many(side, row, run):
+                log.taken[side].append(row)
+        made.append([])
+        for row in log.taken[LEFT]:
+            if row_id(row) not in done and step.clock >= _published_ms(rules, LEFT, row):
+                done.add(row_id(row))
+                found = sorted(row_id(r) for r in log.taken[RIGHT] if _pairs(rules, row, r))
+                if found or rules.how == "left":
+                    at_ms = _due_ms(rules, LEFT, row) - 1
+                    made[-1].append(Gathered(row_id(row), tuple(found), at_ms))
+    return made, run.rejected
 
 
 class _Log:
@@ -200,9 +229,10 @@ def open_rows(rules: JoinRules, rows: Sequence[tuple[str, Judged]], clock_ms: in
     return sum(clock_ms <= last[side](row) + rules.lateness_ms for side, row in rows)
 
 
-def _arrivals(
+def arrivals(
     rows: Sequence[Judged], sides: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Judged, str]]:
+    """Yield rows in log order with each side that reads them."""
     for row in rows:
         topic = row.source.rpartition("/")[0]
         for side in (LEFT, RIGHT):

@@ -4,6 +4,7 @@
 which rows they are of.  The left side reads topic ``t``, the right side ``u``, or ``t`` as well.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -11,9 +12,9 @@ from typing import Any, cast
 import polars as pl
 from hypothesis import strategies as st
 
-from tests.oracles.clock import Judged, Step
+from tests.oracles.clock import Judged, Step, Table, heard
 from tests.oracles.join import LEFT, RIGHT, Joined, JoinRules, JoinRun, Rejected, RowId
-from tests.support.logs import COLUMNS, Raw, Record
+from tests.support.logs import COLUMNS, EventLog, Raw, Record, event_logs
 from tests.support.running import Incidents, Task
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
@@ -71,7 +72,11 @@ def raws(draw: st.DrawFn) -> Raw:
     return Raw(sources, bound_ms)
 
 
-def _ordered(left: Judged, right: Judged) -> bool:
+LOGS = event_logs(topics=raws())
+
+
+def ordered(left: Judged, right: Judged) -> bool:
+    """Return whether the values of two rows are in order."""
     return left.value is not None and right.value is not None and left.value < right.value
 
 
@@ -80,20 +85,20 @@ def _own_upper(left: Judged) -> int | None:
 
 
 ORDERED = pl.col("value") < pl.col("value_right")
-"""The expression of ``_ordered``."""
+"""The expression of ``ordered``."""
 UPPER = pl.col("value").abs() % 9 - 3
 """The expression of ``_own_upper``."""
 
 
 @st.composite
-def rules(draw: st.DrawFn) -> JoinRules:
-    """Draw a join."""
+def rules(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> JoinRules:
+    """Draw a join of one of the kinds."""
     lower_ms, upper_ms = draw(st.sampled_from(BOUNDS))
     lateness_ms = draw(st.sampled_from((0, 0, 4, 12, 30)))
-    on = draw(st.sampled_from((None, None, _ordered)))
+    on = draw(st.sampled_from((None, None, ordered)))
     upper = _own_upper if draw(st.integers(0, 3)) == 0 else None
     withdraws = lateness_ms > 0 and draw(st.booleans())
-    how = draw(st.sampled_from(KINDS))
+    how = draw(st.sampled_from(kinds))
     return JoinRules(how, lower_ms, upper_ms, lateness_ms, withdraws, on, upper)
 
 
@@ -139,25 +144,24 @@ def for_joins(segment: Segment, partition: int = 0, partitions: int = 1) -> Segm
 
 @dataclass
 class Found(JoinRun):
-    """What an operator published; ``ids``: of each result, by its rows."""
+    """What an operator published, with the id of each result."""
 
-    ids: dict[tuple[RowId | None, RowId | None], str] = field(default_factory=dict)
+    ids: dict[Joined, str] = field(default_factory=dict)
     clocks: list[int] = field(default_factory=list)
 
     def take(self, made: Operator, frames: Frames) -> None:
         """Add the rows of a step, by port."""
         results, gone = [], []
-        before = {name: rows for rows, name in self.ids.items()}
+        before = {name: each for each, name in self.ids.items()}
         for row in frames[ROWS].iter_rows(named=True):
             if row.get(RETRACTED):
                 gone.append(self._withdrawn(row, before))
                 continue
-            each = Joined(_id(row["left_row"]), _id(row.get("right_row")), row[EVENT_TIME_MS])
-            rows = each[:2]
+            each = Joined(id_of(row["left_row"]), id_of(row.get("right_row")), row[EVENT_TIME_MS])
             assert row[ID] not in before, "an id is published twice"
-            assert rows not in self.ids, "a result is published twice"
-            self.ids[rows] = row[ID]
-            before[row[ID]] = rows
+            assert each not in self.ids, "a result is published twice"
+            self.ids[each] = row[ID]
+            before[row[ID]] = each
             results.append(each)
         self.steps.append(results)
         self.withdrawn.append(gone)
@@ -165,10 +169,9 @@ class Found(JoinRun):
             if port.rejects and port.name in frames:
                 self.rejected += _rejected(port.name, port.kind, frames[port.name])
 
-    def _withdrawn(self, row: Mapping[str, Any], before: Mapping[str, Any]) -> Joined:
-        rows = before[row[ID]]
+    def _withdrawn(self, row: Mapping[str, Any], before: Mapping[str, Joined]) -> Joined:
         assert row[REVISION] == 2
-        return next(each for step in self.steps for each in step if each[:2] == rows)
+        return before[row[ID]]
 
 
 def run(made: Operator, segments: Sequence[Segment], happen: Incidents | None = None) -> Found:
@@ -190,23 +193,23 @@ def _rejected(port: str, kind: str, frame: pl.DataFrame) -> list[Rejected]:
     found = []
     for row in frame.iter_rows(named=True):
         side = port.rpartition("-")[2] if kind == LATE else LEFT
-        named = _id(row[ROW] if isinstance(row[ROW], str) else row[ROW][ROW])
+        named = id_of(row[ROW] if isinstance(row[ROW], str) else row[ROW][ROW])
         assert named is not None
         reason = "dead" if kind == DEAD else "late" if row[REASON] == "late" else "max_pairs"
         found.append(Rejected(side, named, reason))
     return found
 
 
-def _id(text: str | None) -> RowId | None:
+def id_of(text: str | None) -> RowId | None:
     if text is None:
         return None
     source, offset, sub_row = text.split(" ")
     return source, int(offset), int(sub_row)
 
 
-def run_crowd(drawn: JoinRules, steps: Sequence[Step], happen: Incidents) -> Found:
+def run_crowd(made: Operator, steps: Sequence[Step], happen: Incidents) -> Found:
     """Give a join rows that were judged already, with the clock as the steps say it."""
-    made, found = operator(drawn), Found()
+    found = Found()
     task, before_ms = Task(made, happen.store), NEVER_MS
     for number, step in enumerate([*steps, Step([], 0, 0, FOREVER_MS)]):
         processed = made.body.process(_frames(step.rows), task.state)
@@ -234,3 +237,29 @@ def _frames(rows: Sequence[Judged]) -> dict[str, pl.DataFrame]:
         ]
         frames[side] = pl.DataFrame(mine, schema=schema, orient="row")
     return frames
+
+
+def heard_by(sides: Mapping[str, Sequence[str]], segments: Sequence[Segment]) -> list[Step]:
+    """Return the log as the oracle hears it, step by step."""
+    topics = sorted({topic for each in sides.values() for topic in each})
+    return list(heard(segments, Table(topics)))
+
+
+def of_sides(sides: Mapping[str, Sequence[str]], rows: Sequence[Judged]) -> list[list[Judged]]:
+    """Return the rows of each side."""
+    return [
+        [row for row in rows if row.source.rpartition("/")[0] in sides[side]]
+        for side in (LEFT, RIGHT)
+    ]
+
+
+def read(log: EventLog) -> list[Segment]:
+    """Return the segments of a log with named rows."""
+    return [for_joins(segment) for segment in log.segments]
+
+
+def same(found: JoinRun, expected: JoinRun) -> None:
+    """Compare results and withdrawals of each step, and all rejected rows."""
+    assert [Counter(step) for step in found.steps] == [Counter(step) for step in expected.steps]
+    assert list(map(Counter, found.withdrawn)) == list(map(Counter, expected.withdrawn))
+    assert Counter(found.rejected) == Counter(expected.rejected)

@@ -214,6 +214,18 @@ def _join(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(joins.over_topics(draw(joins.joins()), "t", right), log.segments)
 
 
+def _window_join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw a window join of two topics, or of a topic with itself."""
+    right = draw(st.sampled_from(("u", "u", "t")))
+    return Case(joins.over_topics(draw(joins.window_joins()), "t", right), log.segments)
+
+
+def _gathering_join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw a join of two topics, or of a topic with itself, with one row for each left row."""
+    right = draw(st.sampled_from(("u", "u", "t")))
+    return Case(joins.over_topics(draw(joins.gathering_joins()), "t", right), log.segments)
+
+
 def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw rows of one topic joined to versions of another."""
     return Case(tables.operator(draw(tables.specs())), log.segments)
@@ -278,6 +290,8 @@ FAMILIES: Mapping[str, Family] = {
     "late_rows": _late_rows,
     "toy": _toy,
     "join": _join,
+    "window_join": _window_join,
+    "gathering_join": _gathering_join,
     "guarded": _guarded,
     "late": _late,
     "withdrawing": _withdrawing,
@@ -301,6 +315,9 @@ _ACCUMULATING: Mapping[str, Family] = {
 }
 """Families whose panes replace each other."""
 
-_OTHERS = ("rows", "distinct", "scan", "late_rows", "toy", "join", "table_join", "guarded", "slots")
+_OTHERS = (
+    *("rows", "distinct", "scan", "late_rows", "toy", "guarded", "slots"),
+    *("join", "window_join", "gathering_join", "table_join"),
+)
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

@@ -1,20 +1,33 @@
 """Joins of two streams with drawn settings, over the topics ``t`` and ``u`` of a drawn log."""
 
+from dataclasses import replace
 from typing import get_args
 
 import polars as pl
 from hypothesis import strategies as st
 
 from tests.support.logs import COLUMNS
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.gathering_join import First, Gathering, GatheringJoin
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
+from tidemark.core.windows.window import Hopping
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BOUNDS_MS = ((0, 0), (-5, 5), (0, 12), (-20, -3), (2, 9), (-40, 40))
 LEFT = Side("left", COLUMNS, {"value": "value"})
 RIGHT = Side("right", COLUMNS, {"value": "value_right"})
+GATHERINGS: tuple[Gathering, ...] = (
+    First(),
+    First(pl.col("value_right")),
+    Aggregation(
+        {"n": aggregates.count(), "all": aggregates.collect("value_right")},
+        {"value_right": pl.Int64()},
+    ),
+)
 CONDITIONS = (None, None, pl.col("value") <= pl.col("value_right"))
 
 
@@ -25,6 +38,8 @@ def over_topics(join: StreamJoin, left: str = "t", right: str = "u") -> Operator
         for side, topic in ((join.left, left), (join.right, right))
     )
     reach_ms = max(join.upper_ms, -join.lower_ms, 0)
+    if join.windows is not None:
+        reach_ms = join.windows.longest_ms
     return Operator("join", inputs, join, horizon_ms=reach_ms + join.allowed_lateness_ms)
 
 
@@ -48,3 +63,19 @@ def joins(draw: st.DrawFn) -> StreamJoin:
         upper=upper,
         max_pairs=draw(st.sampled_from((1, 2, 100, 100))),
     )
+
+
+@st.composite
+def gathering_joins(draw: st.DrawFn) -> GatheringJoin:
+    """Draw a join with one row for each left row."""
+    plain = replace(draw(joins()), how=draw(st.sampled_from(("left", "inner"))), on_close=False)
+    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
+    return GatheringJoin(**fields, gathering=draw(st.sampled_from(GATHERINGS)))
+
+
+@st.composite
+def window_joins(draw: st.DrawFn) -> StreamJoin:
+    """Draw a window join of every kind."""
+    size_ms, slide_ms = draw(st.sampled_from(((7, 7), (10, 5), (9, 2))))
+    plain = draw(joins())
+    return replace(plain, lower_ms=0, upper_ms=0, upper=None, windows=Hopping(size_ms, slide_ms))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.clock import Step, Table, heard
+from tests.oracles.clock import Step
 from tests.oracles.join import (
     LEFT,
     RIGHT,
@@ -20,48 +20,26 @@ from tests.oracles.join import (
 )
 from tests.support.joins.by_hand import Joining
 from tests.support.joins.stream import (
+    LOGS,
     SELF,
     SIDES,
     Found,
     for_joins,
+    heard_by,
+    of_sides,
     operator,
     raws,
+    read,
     rules,
     run,
     run_crowd,
+    same,
 )
-from tests.support.logs import crowds, cut_segments, event_logs, recordings
+from tests.support.logs import crowds, cut_segments, recordings
 from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import NEVER_MS
-
-LOGS = event_logs(topics=raws())
-
-
-def heard_by(sides, segments):
-    """Return the log as the oracle hears it, step by step."""
-    topics = sorted({topic for each in sides.values() for topic in each})
-    return list(heard(segments, Table(topics)))
-
-
-def of_sides(sides, rows):
-    """Return the rows of each side."""
-    return [
-        [row for row in rows if row.source.rpartition("/")[0] in sides[side]]
-        for side in (LEFT, RIGHT)
-    ]
-
-
-def read(log):
-    return [for_joins(segment) for segment in log.segments]
-
-
-def same(found, expected):
-    """Compare results and withdrawals of each step, and all rejected rows."""
-    assert [Counter(step) for step in found.steps] == [Counter(step) for step in expected.steps]
-    assert list(map(Counter, found.withdrawn)) == list(map(Counter, expected.withdrawn))
-    assert Counter(found.rejected) == Counter(expected.rejected)
 
 
 @given(LOGS, rules(), st.sampled_from((SIDES, SIDES, SELF)))
@@ -89,7 +67,7 @@ def test_a_stream_joins_itself_but_no_row_joins_itself(log, drawn, happen):
     found = run(operator(drawn, SELF), read(log), happen)
 
     same(found, expected)
-    assert all(left != right for left, right in found.ids)
+    assert all(each.left != each.right for each in found.ids)
 
 
 @given(LOGS, rules(), st.integers(0, 3), incidents())
@@ -109,7 +87,7 @@ def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
         steps.append(Step(spread, 0, before_ms, clock_ms))
         before_ms = clock_ms
 
-    same(run_crowd(drawn, steps, happen), run_join(drawn, steps, SIDES))
+    same(run_crowd(operator(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
 
 @given(st.data(), LOGS, rules(), incidents())
@@ -124,7 +102,7 @@ def test_cuts_change_no_result_that_stands(data, log, drawn, happen):
     assert Counter(parts.standing) == Counter(whole.standing)
     assert Counter(parts.rejected) == Counter(whole.rejected)
     both = parts.ids.keys() & whole.ids.keys()
-    assert {rows: parts.ids[rows] for rows in both} == {rows: whole.ids[rows] for rows in both}
+    assert {each: parts.ids[each] for each in both} == {each: whole.ids[each] for each in both}
 
 
 @FEWER
@@ -145,8 +123,8 @@ def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, ra
             found = run(operator(drawn, sides), read, data.draw(incidents()))
             standing.update(found.standing)
             rejected.update(found.rejected)
-            for rows in {each[:2] for each in found.standing}:
-                assert names.setdefault(rows, found.ids[rows]) == found.ids[rows]
+            for each in {*found.standing}:
+                assert names.setdefault(each, found.ids[each]) == found.ids[each]
         assert standing == Counter(expected.standing)
         assert rejected == Counter(expected.rejected)
     assert len({*names.values()}) == len(names)

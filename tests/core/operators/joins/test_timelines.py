@@ -6,6 +6,10 @@ import polars as pl
 import pytest
 
 from tests.support.operators.joins import over_topics
+from tidemark.core.aggregates import constructors as aggregates
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.gathering_join import GatheringJoin
+from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.output import Output
@@ -13,6 +17,7 @@ from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.core.windows.window import Hopping
 
 ORDER = {"key": pl.String(), "order": pl.String()}
 PAYMENT = {"key": pl.String(), "payment": pl.String()}
@@ -87,6 +92,61 @@ def test_what_each_kind_of_join_publishes_and_when(how: Kind) -> None:
     assert [*map(shown, made)] == ["", second, "", "", fifth]
     assert line.task.clock_ms == 40
     assert made[-1]["rows"].columns == [*line.task.operator.outputs[0].columns]
+
+
+WINDOWS: dict[Kind, tuple[str, str, str]] = {
+    "inner": ("a, p at 9", "a, q at 9", ""),
+    "left": ("a, p at 9", "a, q at 9", "b at 19"),
+    "semi": ("a at 9", "", ""),
+    "anti": ("", "", "b at 19"),
+}
+"""What segments 2, 3 and 4 publish in windows."""
+
+
+@pytest.mark.parametrize("how", WINDOWS)
+def test_what_a_window_join_publishes_and_when(how: Kind) -> None:
+    line = Timeline(StreamJoin(("key",), LEFT, RIGHT, how, 0, 0, windows=Hopping(10, 10)))
+    made = [
+        line.step({"orders": [("a", 1)]}, {"orders": 1}),
+        line.step({"payments": [("p", 9)]}, {"payments": 9}),
+        line.step({"orders": [("b", 12)], "payments": [("q", 8)]}, {"orders": 12}),
+        line.step({"orders": [("c", 25)], "payments": [("r", 30)]}, {"orders": 25, "payments": 30}),
+    ]
+    assert [*map(shown, made)] == ["", *WINDOWS[how]]
+    assert made[1]["rows"].select(START_MS, END_MS).rows() in ([], [(0, 10)])
+    late = line.step({"orders": [("d", 3)]}, {})["late-left"]
+    late = line.task.operator.port("late-left").published(late)
+    assert late.select("start", "end", "late_by_ms").rows() == [(0, 10, 15)]
+
+
+def test_a_left_row_is_published_with_all_its_partners_once_it_is_due() -> None:
+    paid = Aggregation({"paid": aggregates.collect("payment")}, {"payment": pl.String()})
+    join = GatheringJoin(("key",), LEFT, RIGHT, "left", 0, 10, gathering=paid)
+    line = Timeline(join)
+    made = [
+        line.step({"orders": [("a", 1)]}, {"orders": 1}),
+        line.step({"payments": [("3", 4)]}, {"payments": 4}),
+        line.step({"payments": [("5", 11)]}, {"payments": 11}),
+        line.step({"orders": [("b", 20)], "payments": [("2", 25)]}, {"orders": 20, "payments": 25}),
+    ]
+    assert [each["rows"].height for each in made if "rows" in each.frames] == [0, 0, 0, 1]
+    (row,) = made[-1]["rows"].to_dicts()
+    assert (row["order"], row["paid"], row[EVENT_TIME_MS]) == ("a", ["3", "5"], 11)
+
+
+def test_a_partner_is_kept_until_its_left_row_is_due() -> None:
+    paid = Aggregation({"paid": aggregates.collect("payment")}, {"payment": pl.String()})
+    line = Timeline(GatheringJoin(("key",), LEFT, RIGHT, "left", 0, 10, gathering=paid))
+    line.step({"orders": [("a", 1)], "payments": [("3", 4)]}, {"orders": 8, "payments": 8})
+    line.task.state.purge(line.task.clock_ms)
+    assert line.task.state.open_windows() == 1  # no order to come reaches the payment
+    (row,) = line.step({}, {"orders": 12, "payments": 12})["rows"].to_dicts()
+    assert row["paid"] == ["3"]
+    line.task.state.purge(line.task.clock_ms)
+    assert line.task.state.size_bytes() > 0  # the payment is kept for orders until 4
+    line.step({}, {"orders": 15, "payments": 15})
+    line.task.state.purge(line.task.clock_ms)
+    assert line.task.state.size_bytes() == 0
 
 
 @pytest.mark.parametrize(

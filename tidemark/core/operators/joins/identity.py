@@ -42,6 +42,15 @@ def ids_of_rows(rows: pl.DataFrame) -> Ids:
     return Ids(high, low)
 
 
+def ids_in_windows(ids: Ids, start_ms: Numbers) -> Ids:
+    """Return the identities of rows as members of windows, given the starts of these."""
+    start = start_ms.view(np.uint64)
+    return Ids(
+        mixed(mixed(ids.high ^ _LOW) + mixed(start + _STEP)),
+        mixed(mixed(ids.low ^ _STEP) + mixed(start ^ _LOW)),
+    )
+
+
 def ids_of_pairs(left: Ids | None, right: Ids | None) -> Ids:
     """Return the identities of pairs, in which the order of the sides counts.
 

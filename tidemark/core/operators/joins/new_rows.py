@@ -44,6 +44,7 @@ class SideSpec:
         tracks: whether the status of a row counts.
         wait_ms: how long after its time a row without a partner is due; None if it gives no result.
         keeps_published: whether a partner may come after the row is published.
+        read_ms: how long after its latest partner a row is read, when that partner is due.
     """
 
     name: str
@@ -54,6 +55,7 @@ class SideSpec:
     tracks: bool
     wait_ms: int | None
     keeps_published: bool
+    read_ms: int = 0
 
     @property
     def marks(self) -> str:

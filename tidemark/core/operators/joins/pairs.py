@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 
 from tidemark.core.operators.joins.new_rows import REACH, NewRows
 from tidemark.core.operators.joins.side_rows import SideRows
@@ -17,12 +18,14 @@ class Arrived(NamedTuple):
     """New rows of one side, in log order.
 
     ``order``: of each row, its place in log order over both sides.  ``segment``: the number of its
-    segment in a batch, else 0.
+    segment in a batch, else 0.  ``taken``: the number, among rows that are taken or refused as a
+    whole, of the one that each is of: one row of a stream is a row of each of its windows.
     """
 
     new: NewRows
     order: Numbers
     segment: Numbers
+    taken: Numbers
 
 
 class Pairs(NamedTuple):
@@ -90,20 +93,22 @@ class Matcher:
         return find([*right.new.keyed.values()], at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
 
     def not_hot(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
-        """Mark new rows, without those that certainly have over ``max_pairs`` old partners.
+        """Mark taken rows, without those that certainly have over ``max_pairs`` old partners.
 
         It needs no memory for pairs.
         """
         most = max_pairs + self.self_join
         of_left = counts_of(self._of_left(left, self.right.runs), left.order.size)
         of_right = counts_of(self._of_right(right, self.left.runs), right.order.size)
-        return of_left <= most, (of_right <= most) | self.own_reach
+        most_left = _most_by(left.taken, of_left, _count(left.taken))
+        most_right = _most_by(right.taken, of_right, _count(right.taken))
+        return most_left <= most, (most_right <= most) | self.own_reach
 
     def accepted(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
-        """Mark the new rows that have at most ``max_pairs`` accepted partners before them.
+        """Mark the taken rows that have at most ``max_pairs`` accepted partners before them.
 
-        A row counts for later ones only if it is accepted itself.  Each round decides at least the
-        first row that is open, and mostly all of them.
+        The limit holds for each row that they are of.  A row counts for later ones only if it is
+        accepted itself.  Each round decides at least the first one that is open, and mostly all.
         """
         found = self.pairs(self.find(left, right), left, right)
         lefts, rights = left.order.size, right.order.size
@@ -112,15 +117,18 @@ class Matcher:
         right_row = _of_new(np.arange(rights) + lefts, found.right, self.right.next_place)
         left_order = _of_new(left.order, found.left, self.left.next_place)
         row = np.where(left_order == found.order, left_row, right_row)
-        partner = np.where(left_order == found.order, right_row, left_row)
-        accepted, refused = (np.zeros(lefts + rights + 1, np.bool_) for _ in range(2))
+        taken_left = _count(left.taken)
+        both = taken_left + _count(right.taken)
+        taken = np.concatenate([left.taken, right.taken + taken_left, [both]])
+        partner = taken[np.where(left_order == found.order, right_row, left_row)]
+        accepted, refused = (np.zeros(both + 1, np.bool_) for _ in range(2))
         accepted[-1] = True
         while not (accepted | refused).all():
-            most = np.bincount(row[~refused[partner]], minlength=accepted.size)
-            least = np.bincount(row[accepted[partner]], minlength=accepted.size)
-            accepted |= (most <= max_pairs) & ~refused
-            refused |= (least > max_pairs) & ~accepted
-        return accepted[:lefts], accepted[lefts:-1]
+            most = np.bincount(row[~refused[partner]], minlength=taken.size)
+            least = np.bincount(row[accepted[partner]], minlength=taken.size)
+            accepted |= (_most_by(taken, most, both + 1) <= max_pairs) & ~refused
+            refused |= (_most_by(taken, least, both + 1) > max_pairs) & ~accepted
+        return accepted[:taken_left], accepted[taken_left:-1]
 
     def pairs(self, found: Found, left: Arrived, right: Arrived) -> Pairs:
         """Return the pairs in order of results.
@@ -168,6 +176,28 @@ class Matcher:
             return sort
         left, right = self.left.ids(pairs.left), self.right.ids(pairs.right)
         return np.lexsort((np.where(left_is_later, right.low, left.low), rank))
+
+
+class Taken(NamedTuple):
+    """The accepted rows of both sides, what they find, and the frames of other ports."""
+
+    left: Arrived
+    right: Arrived
+    matcher: Matcher
+    found: Found
+    others: dict[str, pl.DataFrame]
+
+
+def _count(taken: Numbers) -> int:
+    """Return the number of taken rows, of which each has a new row."""
+    return int(taken.max(initial=-1)) + 1
+
+
+def _most_by(taken: Numbers, counts: Numbers, size: int) -> Numbers:
+    """Return the highest count of each taken row; ``size``: the number of these."""
+    most = np.zeros(size, np.int64)
+    np.maximum.at(most, taken, counts)
+    return most
 
 
 def _dense_rank(values: Numbers) -> Numbers:

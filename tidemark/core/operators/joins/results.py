@@ -14,9 +14,13 @@ from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.row_values import row_values
-from tidemark.core.state.keyed_lines import Numbers, same_keys
+from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.windows.pane import RETRACTED, REVISION
+from tidemark.core.windows.window import AlignedWindows
+
+START_MS, END_MS = "_window_start_ms", "_window_end_ms"
+"""The columns of results of window joins with the bounds of their window."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,20 @@ class Results:
     how: Kind
     on_close: bool
     condition: pl.Expr | None
+    windows: AlignedWindows | None = None
 
     @cached_property
     def columns(self) -> dict[str, pl.DataType]:
         """The columns of results, with types."""
         changes = {REVISION: pl.Int64(), RETRACTED: pl.Boolean()} if self.on_close else {}
         key = {name: self.left.columns[name] for name in self.key}
-        return {ID: pl.String(), **key, **self.values, EVENT_TIME_MS: pl.Int64(), **changes}
+        times = dict.fromkeys(self.instants, pl.Int64())
+        return {ID: pl.String(), **key, **self.values, **times, **changes}
+
+    @property
+    def instants(self) -> tuple[str, ...]:
+        """The columns of results that are times, in ms."""
+        return (*((START_MS, END_MS) if self.windows is not None else ()), EVENT_TIME_MS)
 
     @cached_property
     def values(self) -> dict[str, pl.DataType]:
@@ -65,20 +76,23 @@ class Results:
         return both.drop(ORDER) if batched else both.drop(ORDER, SEGMENT)
 
     def _holding(self, pairs: Pairs, state: JoinState) -> tuple[Pairs, pl.DataFrame]:
-        """Return the pairs with equal keys for which the condition holds, and their values.
-
-        A condition that fails on a pair does not hold for it.
-        """
+        """Return the pairs with equal keys for which the condition holds, and their values."""
         left_rows, right_rows = state.left.rows(pairs.left), state.right.rows(pairs.right)
         keys = columns_of(left_rows, self.key)
         holds = same_keys(keys, columns_of(right_rows, self.key))
-        values = keys.hstack([*_named(left_rows, self.left), *_named(right_rows, self.right)])
-        if self.condition is not None:
-            is_true, _ = row_values(self.condition, values, pl.Boolean())
-            holds &= is_true.fill_null(value=False).to_numpy()
+        values = keys.hstack([*named(left_rows, self.left), *named(right_rows, self.right)])
+        holds &= self.is_met(values)
         if holds.all():
             return pairs, values
         return pairs.at(holds), values.filter(pl.Series(holds))
+
+    def is_met(self, values: pl.DataFrame) -> Mask:
+        """Mark the pairs for which the condition holds; one on which it fails is not among them."""
+        if self.condition is None:
+            return np.ones(values.height, np.bool_)
+        is_true, _ = row_values(self.condition, values, pl.Boolean())
+        met: Mask = is_true.fill_null(value=False).to_numpy()
+        return met
 
     def _met(self, number: int, pairs: Pairs, state: JoinState) -> pl.DataFrame:
         """Note which rows of a side have partners now; return the results that this changes.
@@ -103,10 +117,14 @@ class Results:
         side = state.sides[number]
         declared = (self.left, self.right)[number]
         rows = side.rows(places)
-        values = columns_of(rows, self.key).hstack(_named(rows, declared))
-        ids = side.ids(places)
-        of_pairs = ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
-        return self._frame(values, of_pairs, side.times_ms(places), withdrawn=withdrawn)
+        values = columns_of(rows, self.key).hstack(named(rows, declared))
+        ids = self.ids_alone(number, places, state)
+        return self._frame(values, ids, side.times_ms(places), withdrawn=withdrawn)
+
+    def ids_alone(self, number: int, places: Numbers, state: JoinState) -> Ids:
+        """Return the identities of results of rows of one side alone."""
+        ids = state.sides[number].ids(places)
+        return ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
 
     def _frame(
         self, values: pl.DataFrame, ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
@@ -114,6 +132,9 @@ class Results:
         """Return results with the columns of the port; missing values are null."""
         found = {column.name: column for column in values}
         found[ID], found[EVENT_TIME_MS] = hex_texts(ID, ids), pl.Series(EVENT_TIME_MS, at_ms)
+        if self.windows is not None:
+            found[START_MS] = pl.Series(START_MS, self.windows.start_of(at_ms + 1))
+            found[END_MS] = pl.Series(END_MS, at_ms + 1)
         if self.on_close:
             found[REVISION] = pl.Series(REVISION, np.full(at_ms.size, 2 if withdrawn else 1))
             found[RETRACTED] = pl.Series(RETRACTED, np.full(at_ms.size, withdrawn))
@@ -135,7 +156,7 @@ class Results:
         return parts[1] if self.how == "right" else parts[0]
 
 
-def _named(rows: pl.DataFrame, side: Side) -> list[pl.Series]:
+def named(rows: pl.DataFrame, side: Side) -> list[pl.Series]:
     """Return the columns that results show, with their names there."""
     return [rows[column].alias(name) for column, name in side.shown.items()]
 

@@ -126,7 +126,7 @@ class SideRows:
     def _until_ms(self, facts: Facts) -> Numbers:
         """Return the last clock at which each row is needed: also to publish it alone."""
         if self.spec.wait_ms is None:
-            return self._last_ms(facts)
+            return self._last_ms(facts) + self.spec.read_ms
         return _result_ms(facts) + self.spec.lateness_ms
 
     def _make_room(self, count: int) -> None:

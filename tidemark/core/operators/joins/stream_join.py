@@ -1,7 +1,8 @@
-"""The join of two streams: rows of one key whose event times are close.
+"""The join of two streams: rows of one key whose event times are close, or in the same window.
 
-See docs/semantics.md, "Joins".  A row waits in state as long as a partner can come.  A pair is
-published in the segment of its later row.  A row without a partner is published when it is due.
+See docs/semantics.md, "Joins" and "Window joins".  A row waits in state as long as a partner can
+come.  A pair is published in the segment of its later row.  A row without a partner is published
+when it is due.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.identity import ids_of_rows
+from tidemark.core.operators.joins.identity import ids_in_windows, ids_of_rows
 from tidemark.core.operators.joins.new_rows import (
     HIGH,
     LOW,
@@ -21,10 +22,11 @@ from tidemark.core.operators.joins.new_rows import (
     columns_of,
     empty_facts,
 )
-from tidemark.core.operators.joins.pairs import Arrived, Matcher
+from tidemark.core.operators.joins.pairs import Arrived, Matcher, Taken
 from tidemark.core.operators.joins.results import Results
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.side_rows import SideRows
+from tidemark.core.operators.joins.standing import Standing, standing_of
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
 from tidemark.core.operators.ports import (
@@ -41,9 +43,11 @@ from tidemark.core.operators.ports import (
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
-from tidemark.core.time.segment import EVENT_TIME, WATERMARK
+from tidemark.core.time.segment import EVENT_TIME
+from tidemark.core.windows.window import AlignedWindows
 
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
 
@@ -70,6 +74,8 @@ class StreamJoin(Body):
         max_pairs: the number of earlier partners above which a row is refused as late.
         self_join: whether rows of the same raw row are one row, which never pairs with itself.
         operator: the name of the operator, for dead letters.
+        windows: of a window join.  Its rows stand at the last times of their windows (standing.py),
+            and its bounds are 0.
     """
 
     key: tuple[str, ...]
@@ -85,6 +91,7 @@ class StreamJoin(Body):
     max_pairs: int = 1_000_000
     self_join: bool = True
     operator: str = "join"
+    windows: AlignedWindows | None = None
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -99,7 +106,7 @@ class StreamJoin(Body):
             row_time=RowTime(EVENT_TIME_MS),
             values=tuple(self._results.values),
             mode=UPSERT if self.on_close else APPEND,
-            instants=frozenset({EVENT_TIME_MS}),
+            instants=frozenset(self._results.instants),
             holds_ms=self.allowed_lateness_ms,
         )
         late = (
@@ -112,7 +119,13 @@ class StreamJoin(Body):
 
     @cached_property
     def _results(self) -> Results:
-        return Results(self.key, self.left, self.right, self.how, self.on_close, self.condition)
+        return Results(
+            self.key, self.left, self.right, self.how, self.on_close, self.condition, self.windows
+        )
+
+    @cached_property
+    def _standing(self) -> Standing:
+        return standing_of(self.windows, self.allowed_lateness_ms)
 
     @property
     def _corrects(self) -> bool:
@@ -167,9 +180,9 @@ class StreamJoin(Body):
         return True
 
     def needs_own_step(self, sides: Frames) -> Mapping[str, Mask]:
-        """Mark, by side, the rows with W past their event time, if results may be withdrawn."""
+        """Mark, by side, the rows that W has passed somewhere, if results may be withdrawn."""
         return {
-            name: frame[WATERMARK].to_numpy() > frame[EVENT_TIME].to_numpy()
+            name: self._standing.passed(frame)
             if self._corrects
             else np.zeros(frame.height, np.bool_)
             for name, frame in sides.items()
@@ -177,6 +190,15 @@ class StreamJoin(Body):
 
     def process(self, sides: Frames, state: JoinState) -> Frames:
         """Publish the pairs of new rows, and withdraw results that have a partner now."""
+        left, right, matcher, found, others = self._take(sides, state)
+        pairs = matcher.pairs(found, left, right)
+        state.left.put(left.new)
+        state.right.put(right.new)
+        batched = SEGMENT in others[LATE_LEFT].columns
+        return {ROWS: self._results.of_pairs(pairs, state, batched=batched), **others}
+
+    def _take(self, sides: Frames, state: JoinState) -> Taken:
+        """Return the rows that are accepted; ``state`` has only those before them."""
         lefts, late_left = self._in_time(sides[self.left.name])
         rights, late_right = self._in_time(sides[self.right.name])
         made: dict[str, pl.DataFrame] = {}
@@ -196,20 +218,13 @@ class StreamJoin(Body):
             (lefts, rights), refused = self._with_few_pairs(lefts, rights, matcher)
             left, right = self._arrived(lefts, rights)
             found = matcher.find(left, right)
-        pairs = matcher.pairs(found, left, right)
-        state.left.put(left.new)
-        state.right.put(right.new)
         made[LATE_LEFT] = self._late(late_left, refused[0])
         made[LATE_RIGHT] = self._late(late_right, refused[1])
-        return {
-            ROWS: self._results.of_pairs(pairs, state, batched=SEGMENT in late_left.columns),
-            **made,
-        }
+        return Taken(left, right, matcher, found, made)
 
     def _in_time(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows that are accepted by their time, and the late ones."""
-        limit_ms = rows[EVENT_TIME].to_numpy() + self.allowed_lateness_ms
-        return _split(rows, limit_ms >= rows[WATERMARK].to_numpy())
+        return _split(rows, self._standing.accepted(rows))
 
     def _with_few_pairs(
         self, lefts: pl.DataFrame, rights: pl.DataFrame, matcher: Matcher
@@ -231,8 +246,8 @@ class StreamJoin(Body):
         if refused.height:
             own = refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON))
             both = pl.concat([both, own]).sort(ORDER)
-        at_ms = both[EVENT_TIME].to_numpy()
-        return missed(both, at_ms, at_ms + 1, at_ms + 1 + self.allowed_lateness_ms)
+        start_ms, end_ms = self._standing.bounds(both)
+        return missed(both, start_ms, end_ms, end_ms + self.allowed_lateness_ms)
 
     def _with_upper(self, rows: pl.DataFrame, upper: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the rows with their upper bounds in REACH, and those without one as dead."""
@@ -262,15 +277,21 @@ class StreamJoin(Body):
         )
 
     def _arrived_of(self, rows: pl.DataFrame, side: Side, reach_ms: int) -> Arrived:
-        facts = empty_facts(rows.height)
-        facts[EVENT_TIME] = rows[EVENT_TIME].to_numpy()
-        facts[HIGH], facts[LOW] = ids_of_rows(rows)
-        facts[REACH] = rows[REACH].to_numpy() if REACH in rows.columns else reach_ms
-        new = NewRows.of(columns_of(rows, (*self.key, *side.shown)), facts, self.key)
+        at_ms, taken, start_ms = self._standing.places(rows)
+        ids = ids_of_rows(rows)
+        order = rows[ORDER].to_numpy()
         segment = (
             rows[SEGMENT].to_numpy() if SEGMENT in rows.columns else np.zeros(rows.height, int)
         )
-        return Arrived(new, rows[ORDER].to_numpy(), segment)
+        shown = columns_of(rows, (*self.key, *side.shown))
+        if start_ms is not None:
+            ids = ids_in_windows(ids.at(taken), start_ms)
+            order, segment, shown = order[taken], segment[taken], lines_at(shown, taken)
+        facts = empty_facts(at_ms.size)
+        facts[EVENT_TIME] = at_ms
+        facts[HIGH], facts[LOW] = ids
+        facts[REACH] = rows[REACH].to_numpy() if REACH in rows.columns else reach_ms
+        return Arrived(NewRows.of(shown, facts, self.key), order, segment, taken)
 
     # Time
 
@@ -303,9 +324,10 @@ class StreamJoin(Body):
             some = [each[at_ms <= stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
             places = [each[at_ms > stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
             due_ms = [at_ms[at_ms > stop_ms] for at_ms in due_ms]
-            yield TimePortion({ROWS: self._unmatched(some, state)}, int(stop_ms))
+            yield TimePortion({ROWS: self._due(some, state)}, int(stop_ms))
 
-    def _unmatched(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
+    def _due(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
+        """Return the results of rows, by side, that are due."""
         for side, some in zip(state.sides, places, strict=True):
             side.publish(some)
         return self._results.without_partner(places, state)
