@@ -7,6 +7,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.joins.side import Kind
+from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.ordered.values import RowValue
 from tidemark.core.operators.ports import ALL, shown_key
 from tidemark.core.rows.byte_text import has_bytes
@@ -45,6 +46,7 @@ from tidemark.plan.operators.replacing import require_no_arrival, require_replac
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
     from tidemark.language.joins.streams import Within
+    from tidemark.language.joins.tables import Table
     from tidemark.language.stream import Stream
 
 
@@ -169,9 +171,22 @@ class KeyedStream:
 
         return scanned(self.dataflow, self.node, self.key, values, max_silence)
 
+    def table(self, *, keep: Duration, deleted: pl.Expr | None = None) -> "Table":
+        """Return the rows as versions of their keys, for ``join``.
+
+        ``keep``: how much older than a row a version may be that answers it.  ``deleted``: whether
+        a row says that its key has no values from then on.
+
+        Raises:
+            PipelineError: ``keep`` is not a positive duration, or ``deleted`` is not Boolean.
+        """
+        from tidemark.language.joins.tables import table_of
+
+        return table_of(self, keep, deleted)
+
     def join(
         self,
-        right: "KeyedStream",
+        right: "KeyedStream | Table",
         *,
         within: "Within | None" = None,
         max_within: Duration | None = None,
@@ -182,8 +197,9 @@ class KeyedStream:
         trigger: Trigger | None = None,
         suffix: str = "_right",
         max_pairs: int = MAX_PAIRS,
+        wait: Wait = "event_time",
     ) -> "Stream":
-        """Join the rows of each key with those of another stream that has the same key.
+        """Join the rows of each key with those of another stream or table that has the same key.
 
         ``within``: how far the right row may lie from the left one: ``"10m"`` both ways, or
         ``("-10m", "1h")``, both ends included; the upper bound may be an expression over the left
@@ -191,13 +207,30 @@ class KeyedStream:
         ``how``: "inner", "left", "right", "full", "semi" or "anti".  ``on``: a condition on a pair.
         ``trigger``: an unmatched row is published once no partner can come, or with
         ``on_close()`` at the end of its interval, and withdrawn if a late partner comes.
+        With a table, ``wait="arrival"`` answers a row at once, by the versions before it.
         ``suffix``: for columns that both streams have.  ``max_pairs``: a row with more is late.
 
         Raises:
             PipelineError: the streams do not fit each other, or an option is not valid.
         """
         from tidemark.language.joins.streams import joined
+        from tidemark.language.joins.tables import Table, joined_with_table
 
+        if isinstance(right, Table):
+            given = {"within": within, "max_within": max_within, "keep": keep, "on": on}
+            given["max_pairs"] = None if max_pairs == MAX_PAIRS else max_pairs
+            return joined_with_table(
+                self,
+                right,
+                [name for name, value in given.items() if value is not None],
+                how=how,
+                wait=wait,
+                allowed_lateness=allowed_lateness,
+                trigger=trigger,
+                suffix=suffix,
+            )
+        if wait != "event_time":
+            raise PipelineError("join(wait): only a join with a table has it; call table() first")
         return joined(
             self,
             right,

@@ -8,6 +8,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins.side import Kind
+from tidemark.core.operators.joins.table_join import TableKind, Wait
 from tidemark.core.operators.ordered.operator import RowRule
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.schema import Schema
@@ -212,7 +213,30 @@ class LateStage:
         return self.of.inputs
 
 
-AnyStage = Stage | OrderedStage | JoinStage | LateStage
+@dataclass(frozen=True, eq=False)
+class TableStage:
+    """The rows of a keyed stream with versions of a table, the second input.
+
+    ``shown``: as of ``JoinStage``.  The other fields are those of ``TableJoin``.
+    """
+
+    inputs: tuple[KeyedNode, ...]
+    shown: tuple[Mapping[str, str], ...]
+    how: TableKind
+    keep_ms: int
+    allowed_lateness_ms: int
+    wait: Wait
+    on_close: bool
+    deleted: pl.Expr | None
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns, which both sides have."""
+        return self.inputs[0].key
+
+
+AnyJoinStage = JoinStage | TableStage
+AnyStage = Stage | OrderedStage | AnyJoinStage | LateStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,11 +321,11 @@ class LateOutput:
 
 @dataclass(frozen=True, eq=False)
 class JoinOutput:
-    """A named output of the pipeline: the pairs of a join; ``results``: as of ``Output``."""
+    """A named output of the pipeline: the rows of a join; ``results``: as of ``Output``."""
 
     name: str
     format: Format
-    stage: JoinStage
+    stage: AnyJoinStage
     results: Node | None = None
 
     @property

@@ -1,5 +1,6 @@
-"""Joins of two streams, as users write them.
+"""Joins of two streams, and of a stream with a table, as users write them.
 
 May import: the language, and what it may import.
-Start with: streams.py.  sides.py checks the two sides, and joined_stream.py is the result.
+Start with: streams.py; tables.py is the other kind.  sides.py checks what both have in common, and
+joined_stream.py is the result.
 """

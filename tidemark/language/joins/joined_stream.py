@@ -12,7 +12,7 @@ from tidemark.core.windows.pane import REVISION
 from tidemark.errors import PipelineError
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
-from tidemark.plan.logical import Format, JoinOutput, JoinStage
+from tidemark.plan.logical import AnyJoinStage, Format, JoinOutput
 from tidemark.plan.operators.joins import join_body
 from tidemark.serde.avro_results import record_schema
 
@@ -21,7 +21,7 @@ from tidemark.serde.avro_results import record_schema
 class JoinedStream(Stream):
     """The rows of a join: those of the key, then of the left and of the right stream."""
 
-    stage: JoinStage
+    stage: AnyJoinStage
 
     def __repr__(self) -> str:
         return f"JoinedStream({self.stage.how}, {', '.join(self.node.columns)})"

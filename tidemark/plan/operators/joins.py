@@ -9,12 +9,20 @@ import polars as pl
 
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.joins.table_join import TableJoin
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import DEAD, ROWS, Input
 from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import MAX_PAIRS, SIDES, JoinOutput, JoinStage, advances
+from tidemark.plan.logical import (
+    MAX_PAIRS,
+    SIDES,
+    AnyJoinStage,
+    JoinOutput,
+    TableStage,
+    advances,
+)
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 
@@ -72,12 +80,26 @@ def join_operator(
     )
 
 
-def join_body(stage: JoinStage, shown: Sequence[Mapping[str, str]], operator: str) -> StreamJoin:
+def join_body(
+    stage: AnyJoinStage, shown: Sequence[Mapping[str, str]], operator: str
+) -> StreamJoin | TableJoin:
     """Return the body of a join; ``shown``: the columns of each side that its state keeps."""
     left, right = (
         Side(side, node.columns, names)
         for side, (node, _), names in zip(SIDES, stage.inputs, shown, strict=True)
     )
+    if isinstance(stage, TableStage):
+        return TableJoin(
+            stage.key,
+            left,
+            right,
+            stage.how,
+            stage.keep_ms,
+            stage.allowed_lateness_ms,
+            stage.wait,
+            stage.on_close,
+            stage.deleted,
+        )
     return StreamJoin(
         stage.key,
         left,
@@ -95,30 +117,35 @@ def join_body(stage: JoinStage, shown: Sequence[Mapping[str, str]], operator: st
     )
 
 
-def reach_ms(stage: JoinStage) -> int:
-    """Return the longest time between a row and the row that it joins, or the end of its wait."""
+def reach_ms(stage: AnyJoinStage) -> int:
+    """Return how long after a row its results may be, without the allowed lateness."""
+    if isinstance(stage, TableStage):
+        return 0
     return max(stage.upper_ms, -stage.lower_ms, 0)
 
 
-def _kept(stage: JoinStage, used: Collection[str]) -> tuple[dict[str, str], ...]:
+def _kept(stage: AnyJoinStage, used: Collection[str]) -> tuple[dict[str, str], ...]:
     """Return the columns of each side that results show or the condition names."""
-    needed = {*used, *_roots(stage.condition)}
+    needed = {*used, *(() if isinstance(stage, TableStage) else _roots(stage.condition))}
     return tuple(
         {column: name for column, name in shown.items() if name in needed} for shown in stage.shown
     )
 
 
-def _reads(stage: JoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
+def _reads(stage: AnyJoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
     """Return the columns of both streams that results depend on."""
-    return {*stage.key, *_roots(stage.upper), *(column for shown in kept for column in shown)}
+    own = stage.deleted if isinstance(stage, TableStage) else stage.upper
+    return {*stage.key, *_roots(own), *(column for shown in kept for column in shown)}
 
 
 def _roots(expression: pl.Expr | None) -> list[str]:
     return [] if expression is None else expression.meta.root_names()
 
 
-def bounds_name(stage: JoinStage) -> str:
+def bounds_name(stage: AnyJoinStage) -> str:
     """Return the bounds as a part of the name of a stage."""
+    if isinstance(stage, TableStage):
+        return f"table-keep-{duration_text(stage.keep_ms)}"
     if stage.relation == "keep":
         return f"keep-{duration_text(stage.upper_ms)}"
     upper = "to" if stage.upper is None else "to-at-most"
@@ -130,22 +157,29 @@ def _distance(ms: int) -> str:
     return f"{duration_text(abs(ms))}-{'before' if ms < 0 else 'after'}" if ms else "same-time"
 
 
-def join_text(stage: JoinStage) -> str:
+def join_text(stage: AnyJoinStage) -> str:
     """Return a join with its options."""
     text = f"{stage.how} join {bounds_text(stage)}"
-    if stage.condition is not None:
+    if isinstance(stage, TableStage):
+        if stage.deleted is not None:
+            text += f", deleted {whole_text(stage.deleted)}"
+        if stage.wait == "arrival":
+            text += ", on arrival"
+    elif stage.condition is not None:
         text += f", on {whole_text(stage.condition)}"
     if stage.allowed_lateness_ms:
         text += f", allowed lateness {duration_text(stage.allowed_lateness_ms)}"
     if stage.on_close:
         text += ", on close"
-    if stage.max_pairs != MAX_PAIRS:
+    if not isinstance(stage, TableStage) and stage.max_pairs != MAX_PAIRS:
         text += f", at most {stage.max_pairs:,} pairs a row"
     return text
 
 
-def bounds_text(stage: JoinStage) -> str:
+def bounds_text(stage: AnyJoinStage) -> str:
     """Return the times of the right rows that a left row may join, from its own time on."""
+    if isinstance(stage, TableStage):
+        return f"with a table, keep {duration_text(stage.keep_ms)}"
     if stage.relation == "keep":
         return f"keep {duration_text(stage.upper_ms)}"
     upper = duration_text(stage.upper_ms)

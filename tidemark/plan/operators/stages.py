@@ -28,6 +28,7 @@ from tidemark.plan.logical import (
     OrderedOutput,
     OrderedStage,
     Output,
+    TableStage,
 )
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.operators.joins import bounds_name, reach_ms
@@ -100,7 +101,7 @@ def _require_topics(dataflow: Dataflow, stages: Sequence[AnyOutput]) -> None:
 def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOutput:
     if isinstance(stage, LateStage):
         return late_output(node, stage, name, partitions)
-    if isinstance(stage, JoinStage):
+    if isinstance(stage, JoinStage | TableStage):
         return JoinOutput(name, "json", replace(stage, on_close=False), node)
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
@@ -112,7 +113,7 @@ def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOu
 
 def _parts(stage: AnyStage) -> tuple[str, ...]:
     key = "-".join(shown_key(stage.inputs[0].key)) or "all"
-    if isinstance(stage, JoinStage):
+    if isinstance(stage, JoinStage | TableStage):
         return key, f"{stage.how}-join", bounds_name(stage)
     if isinstance(stage, LateStage):
         of = stage.of

@@ -1,0 +1,98 @@
+"""``table`` and joins with tables as users write them."""
+
+import pytest
+
+from tests.support.mistakes import moves, refused
+from tidemark import Pipeline, bounded, col, count, on_close, tumbling
+from tidemark.plan.explain import render_text
+from tidemark.testing import InProcess
+
+TRADE = {"symbol": str, "at": int, "size": int}
+QUOTE = {"symbol": str, "at": int, "price": int, "op": str}
+
+
+def market(name="market"):
+    """Return a pipeline with keyed trades and quotes."""
+    pipeline = Pipeline(name)
+    streams = (
+        pipeline.source(topic, schema=schema, event_time="at", watermark=bounded("0s"))
+        for topic, schema in (("trades", TRADE), ("quotes", QUOTE))
+    )
+    trades, quotes = (stream.key_by("symbol") for stream in streams)
+    return pipeline, trades, quotes
+
+
+def keyed(pipeline, topic):
+    return moves(pipeline, topic).key_by("player")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda p: keyed(p, "a").table(keep="0s"), "table(keep)"),
+        (
+            lambda p: keyed(p, "a").table(keep="1d", deleted=col("score")),
+            'table(deleted=col("score")): it gives Int64, not one Boolean',
+        ),
+        (
+            lambda p: keyed(p, "a").join(keyed(p, "b").table(keep="1d"), how="full"),
+            "join(how): 'full' is not one of ('inner', 'left'); versions of a table",
+        ),
+        (
+            lambda p: keyed(p, "a").join(keyed(p, "b").table(keep="1d"), within="1m"),
+            "join(within): a join with a table has no such option; leave it out",
+        ),
+        (
+            lambda p: keyed(p, "a").join(keyed(p, "b").table(keep="1d"), wait="never"),
+            "join(wait): 'never' is not one of ('event_time', 'arrival')",
+        ),
+        (
+            lambda p: keyed(p, "a").join(keyed(p, "b"), within="1m", wait="arrival"),
+            "join(wait): only a join with a table has it; call table() first",
+        ),
+    ],
+)
+def test_mistakes_are_refused(build, message):
+    with refused(message):
+        build(Pipeline("p"))
+
+
+def test_rows_have_the_version_of_their_time():
+    pipeline, trades, quotes = market()
+    trades.join(quotes.table(keep="1h", deleted=col("op") == "d"), how="left").to("priced")
+    run = InProcess(pipeline)
+    run.send("trades", *({"symbol": "a", "at": at, "size": at} for at in (15, 25, 45, 60)))
+    run.send(
+        "quotes",
+        {"symbol": "a", "at": 10, "price": 1, "op": "u"},
+        {"symbol": "a", "at": 20, "price": 2, "op": "u"},
+        {"symbol": "a", "at": 40, "price": 0, "op": "d"},
+        {"symbol": "b", "at": 60, "price": 0, "op": "u"},
+    )
+    found = [(row["at"], row["price"], row["at_right"]) for row in run.published("priced")]
+    assert found == [(15, 1, 10), (25, 2, 20), (45, None, None)]
+    assert "left join with a table, keep 1h, deleted" in render_text(pipeline.plan())
+
+
+def test_a_late_version_corrects():
+    pipeline, trades, quotes = market()
+    table = quotes.table(keep="1h")
+    trades.join(table, allowed_lateness="10ms", trigger=on_close()).to("priced")
+    run = InProcess(pipeline)
+    run.send("trades", *({"symbol": "a", "at": at, "size": 1} for at in (35, 60)))
+    run.send("quotes", *({"symbol": s, "at": t, "price": t} for s, t in (("a", 20), ("b", 40))))
+    assert [row["price"] for row in run.panes("priced")] == [20]
+    run.send("quotes", {"symbol": "a", "at": 25, "price": 25})
+    assert [(row["price"], row["revision"]) for row in run.panes("priced")] == [(25, 2)]
+    run.send("quotes", {"symbol": "a", "at": 30, "price": 30})
+
+
+def test_answers_are_a_stream():
+    pipeline, trades, quotes = market()
+    priced = trades.join(quotes.table(keep="1h"), wait="arrival")
+    priced.key_by("price").window(tumbling("10ms")).aggregate(n=count()).to("counts")
+    run = InProcess(pipeline)
+    run.send("quotes", {"symbol": "a", "at": 1, "price": 7})
+    run.send("trades", *({"symbol": "a", "at": at, "size": 1} for at in (2, 3, 12)))
+    run.send("quotes", {"symbol": "a", "at": 12, "price": 8})
+    assert [(row["price"], row["n"]) for row in run.published("counts")] == [(7, 2)]

@@ -1,0 +1,83 @@
+"""Joins of the rows of a stream with the versions of a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import polars as pl
+
+from tidemark.core.operators.joins.table_join import TableKind, Wait
+from tidemark.core.time.duration import Duration, positive_ms
+from tidemark.core.windows.trigger import Trigger
+from tidemark.errors import PipelineError
+from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
+from tidemark.language.joins.sides import (
+    is_on_close,
+    lateness_of,
+    not_too_long,
+    require_condition,
+    shown_of,
+    sides_of,
+)
+from tidemark.language.keyed import KeyedStream
+from tidemark.plan.logical import Node, TableStage
+from tidemark.plan.operators.late import require_not_late
+from tidemark.plan.operators.replacing import require_rows_that_stay
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of a keyed stream as versions of their keys; ``KeyedStream.table`` makes one."""
+
+    stream: KeyedStream
+    keep_ms: int
+    deleted: pl.Expr | None
+
+    def __repr__(self) -> str:
+        return f"Table(key: {', '.join(self.stream.key)})"
+
+
+def table_of(stream: KeyedStream, keep: Duration, deleted: pl.Expr | None) -> Table:
+    """Return a table; see ``KeyedStream.table``."""
+    if deleted is not None:
+        require_condition(deleted, stream.node.columns, "table(deleted")
+    return Table(stream, not_too_long(positive_ms(keep, "table(keep)")), deleted)
+
+
+def joined_with_table(
+    stream: KeyedStream,
+    table: Table,
+    unfit: Sequence[str],
+    *,
+    how: str,
+    wait: Wait,
+    allowed_lateness: Duration,
+    trigger: Trigger | None,
+    suffix: str,
+) -> JoinedStream:
+    """Return the stream of rows with versions of a table; ``unfit``: options of other joins."""
+    for name in unfit:
+        raise PipelineError(f"join({name}): a join with a table has no such option; leave it out")
+    left, right = sides_of(stream, table.stream)
+    for node, _ in (left, right):
+        require_rows_that_stay([node], "join")
+        require_not_late(node, "join")
+    if how not in get_args(TableKind):
+        raise PipelineError(
+            f"join(how): {how!r} is not one of {get_args(TableKind)}; versions of a table that no "
+            "row asks for have no result"
+        )
+    if wait not in get_args(Wait):
+        raise PipelineError(f"join(wait): {wait!r} is not one of {get_args(Wait)}")
+    lateness_ms = lateness_of(allowed_lateness)
+    on_close = is_on_close(trigger) and lateness_ms > 0 and wait == "event_time"
+    shown = shown_of(left, right, suffix)
+    kind: TableKind = "left" if how == "left" else "inner"
+    stage = TableStage(
+        (left, right), shown, kind, table.keep_ms, lateness_ms, wait, on_close, table.deleted
+    )
+    columns = {name: left.node.columns[name] for name in left.key}
+    for side, names in zip((left, right), shown, strict=True):
+        columns |= {name: side.node.columns[column] for column, name in names.items()}
+    require_no_field(columns, on_close=on_close)
+    return JoinedStream(stream.dataflow, Node(columns, stage=stage), stage)
