@@ -1,9 +1,13 @@
 """``table`` and joins with tables as users write them."""
 
+import json
+
 import pytest
 
 from tests.support.mistakes import moves, refused
 from tidemark import Pipeline, bounded, col, count, on_close, tumbling
+from tidemark import max as largest
+from tidemark.local.run import Cuts, LocalRun
 from tidemark.plan.explain import render_text
 from tidemark.testing import InProcess
 
@@ -96,3 +100,70 @@ def test_answers_are_a_stream():
     run.send("trades", *({"symbol": "a", "at": at, "size": 1} for at in (2, 3, 12)))
     run.send("quotes", {"symbol": "a", "at": 12, "price": 8})
     assert [(row["price"], row["n"]) for row in run.published("counts")] == [(7, 2)]
+
+
+def test_a_file_of_a_table_is_read_to_its_end_before_the_rows():
+    """As a compacted topic, the file is in the order of keys."""
+    pipeline, trades, quotes = market()
+    trades.join(quotes.table(keep="1s"), how="left").to("priced")
+    quoted = [{"symbol": s, "at": at, "price": at} for s in "ab" for at in (1_000, 5_000)]
+    traded = [{"symbol": s, "at": at, "size": 1} for at in (1_500, 5_500, 9_000) for s in "ab"]
+    for cuts in (None, 1, 2):
+        run = LocalRun(pipeline.plan(), Cuts(cuts))
+        files = {"trades": traded, "quotes": quoted}
+        list(run.run({name: [json.dumps(row).encode() for row in files[name]] for name in files}))
+        rows = run.published["priced"].every("rows")
+        assert rows.select("at", "price").rows() == [
+            (at, price)
+            for at, price in ((1_500, 1_000), (5_500, 5_000), (9_000, None))
+            for _ in "ab"
+        ]
+        assert rows["end_of_input"].to_list() == [False] * 4 + [True] * 2
+        assert not run.published["priced"].frames.keys() & {"late-left", "late-right"}
+
+
+def test_the_plan_says_which_sources_are_read_to_their_ends():
+    pipeline, trades, quotes = market()
+    trades.join(quotes.table(keep="1h")).to("priced")
+    text = render_text(pipeline.plan())
+    assert text.count("read to its end first") == 1
+    by_topic = {source.name: source.loads for source in pipeline.plan().sources}
+    assert by_topic == {"trades": False, "quotes": True}
+
+
+def test_the_sources_of_a_stage_before_a_table_are_not_loaded():
+    """The results of a stage come in the order of its clock."""
+    pipeline, trades, quotes = market()
+    means = quotes.window(tumbling("10ms")).aggregate(high=largest("price"))
+    trades.join(means.key_by("symbol").table(keep="1h")).to("priced")
+    assert not any(source.loads for source in pipeline.plan().sources)
+
+
+def test_only_the_way_in_which_a_table_answers_is_in_the_fingerprint():
+    def print_of(**options):
+        pipeline, trades, quotes = market()
+        deleted = options.pop("deleted", None)
+        table = quotes.table(keep=options.pop("keep", "1h"), deleted=deleted)
+        trades.join(table, **options).to("priced")
+        return pipeline.plan().fingerprint
+
+    assert print_of() == print_of()
+    others = [
+        print_of(keep="2h"),
+        print_of(deleted=col("op") == "d"),
+        print_of(how="left"),
+        print_of(wait="arrival"),
+        print_of(allowed_lateness="1s"),
+        print_of(allowed_lateness="1s", trigger=on_close()),
+    ]
+    assert len({print_of(), *others}) == 7
+
+
+def test_only_columns_that_are_used_are_kept():
+    pipeline, trades, quotes = market()
+    priced = trades.join(quotes.table(keep="1h", deleted=col("op") == "d"))
+    seen = priced.select("symbol", "price").key_by("symbol")
+    seen.window(tumbling("10ms")).aggregate(n=largest("price")).to("highest")
+    stage, _ = pipeline.plan().operators
+    assert stage.reads == {"symbol", "price", "op"}
+    assert stage.service == "joins"

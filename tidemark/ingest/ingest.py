@@ -12,7 +12,7 @@ The same records in other batches give the same rows, watermarks and dead letter
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -32,10 +32,20 @@ __all__ = ["Counts", "DeadLetter", "Ingest", "IngestOutput", "Progress", "Record
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of ingest in one raw partition: its whole state between batches."""
+    """The progress of ingest in one raw partition: its whole state between batches.
+
+    ``loading``: the partition of a table is read to its end first (docs/semantics.md, "Loading").
+    Until then rows and marks have no watermark, and ``watermark_ms`` grows unseen.
+    """
 
     next_offset: int = 0
     watermark_ms: int = NEVER_MS
+    loading: bool = False
+
+    @property
+    def shown_ms(self) -> int:
+        """The watermark that marks have."""
+        return NEVER_MS if self.loading else self.watermark_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +134,10 @@ class _Source:
         for dead in parsed.dead:
             collector.add(dead.index, "parse", dead.reason)
         timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add)
-        records, rows = _timely(batch, parsed, timed)
+        records, rows = _timely(batch, parsed, timed, is_loading=progress.loading)
+        reached = replace(
+            progress, next_offset=batch.log_next_offset, watermark_ms=timed.watermark_ms
+        )
         metadata = self._plan.graph.metadata
         records, rows = with_metadata(metadata, records, rows, batch, collector.add)
         distinct, numbers = records, None
@@ -149,23 +162,24 @@ class _Source:
                 source=batch.source,
                 first_offset=progress.next_offset,
                 next_offset=batch.log_next_offset,
-                watermark_before_ms=progress.watermark_ms,
-                watermark_ms=timed.watermark_ms,
+                watermark_before_ms=progress.shown_ms,
+                watermark_ms=reached.shown_ms,
             ),
-            progress=Progress(batch.log_next_offset, timed.watermark_ms),
+            progress=reached,
         )
 
 
 def _timely(
-    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes
+    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes, *, is_loading: bool
 ) -> tuple[Indices, pl.DataFrame]:
     """Return the rows of the good records that have event time, with the record of each."""
     fits = timed.moves[parsed.records]
     records = parsed.records[fits]
+    watermarks = timed.watermarks[records]
     lead = {
         OFFSET: batch.log_offsets[records],
         EVENT_TIME: timed.row_ms[fits],
-        WATERMARK: timed.watermarks[records],
+        WATERMARK: np.full_like(watermarks, NEVER_MS) if is_loading else watermarks,
     }
     columns = parsed.columns if fits.all() else parsed.columns.filter(pl.Series(fits))
     return records, pl.DataFrame(lead).hstack(columns)

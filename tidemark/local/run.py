@@ -1,14 +1,14 @@
 """The in-process runner: a whole pipeline in one process, without Kafka, by the bounded rule.
 
 Records pass the same ingest and the same operators as in the services, segment by segment.  There
-is no idleness and no wall clock.  The end of input moves every clock past all event times
-(docs/semantics.md, "Promises", 3).
+is no idleness and no wall clock.  The source of a table is read to its end before the others.  The
+end of input moves every clock past all event times (docs/semantics.md, "Promises", 3).
 """
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import polars as pl
@@ -16,7 +16,7 @@ import polars as pl
 from tidemark.core.operators.output import Output, Tally
 from tidemark.core.operators.ports import APPEND, FAILED, PANES, UPSERT, Port
 from tidemark.core.operators.task import OperatorTask
-from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW, Segment, SourceMark
 from tidemark.core.windows.pane import (
     END,
     END_OF_INPUT,
@@ -160,15 +160,18 @@ class LocalRun:
         readers = {topic: iter(lines) for topic, lines in inputs.items()}
         for topic in readers:  # one that a pattern matches is there from the start
             self.counts.setdefault(topic, Counts())
-            self._progress.setdefault(topic, Progress())
+            loads = self.plan.source_of(topic).loads
+            self._progress[topic] = Progress(loading=loads)
         while readers:
-            for topic in list(readers):
+            loading = [topic for topic in readers if self._progress[topic].loading]
+            for topic in loading or list(readers):
                 values = list(islice(readers[topic], self._cuts.next()))
                 if values:
                     self._take(topic, values)
                     yield len(values)
                 else:
                     del readers[topic]
+                    self._end_loading(topic)
         for plan in self.plan.operators:  # those before it have ended
             self._ended.add(plan.name)
             for partition, task in enumerate(self._tasks[plan.name]):
@@ -186,9 +189,22 @@ class LocalRun:
         self.dead_letters += taken.dead_letters
         builder = SegmentBuilder(epoch=0)
         builder.add(taken)
+        self._write(builder)
+
+    def _end_loading(self, topic: str) -> None:
+        """Let the clocks wait no longer for a table that was read to its end."""
+        progress = self._progress[topic]
+        if progress.loading:
+            self._progress[topic] = progress = replace(progress, loading=False)
+            offset, watermark_ms = progress.next_offset, progress.watermark_ms
+            mark = SourceMark(f"{topic}/0", offset, offset, watermark_ms, watermark_ms, idle=True)
+            self._write(SegmentBuilder(epoch=0), [mark])
+
+    def _write(self, builder: SegmentBuilder, marks: Sequence[SourceMark] = ()) -> None:
+        """Write segments to the logs, and let the operators process them."""
         partitions = dict.fromkeys(self._progress, 1)
         for log in self.plan.logs:
-            built = builder.build(log, self._now_ms, partitions)
+            built = builder.build(log, self._now_ms, partitions, marks)
             self._written += (
                 Written(log.topic, partition, segment)
                 for partition, segments in enumerate(built)

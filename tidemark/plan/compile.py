@@ -7,6 +7,7 @@ docs/semantics.md specifies the operators that the compiler chooses ("Windows", 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -44,7 +45,7 @@ from tidemark.plan.logical import (
     advances,
 )
 from tidemark.plan.names import log_topic, source_text
-from tidemark.plan.operators.joins import join_operator
+from tidemark.plan.operators.joins import join_operator, table_sources
 from tidemark.plan.operators.late import late_operator
 from tidemark.plan.operators.replacing import body_on, handing_on
 from tidemark.plan.operators.rows import ordered_operator, rows_operator
@@ -77,8 +78,12 @@ def compile_plan(dataflow: Dataflow) -> Plan:
     operators = tuple(_operator(dataflow, output, streams, log_of) for output in outputs)
     numbers = _numbers(dataflow, streams)
     recorded = frozenset(name for each in operators for name in _recorded(each))
+    tables = table_sources(outputs)
     sources = tuple(
-        _source(node, streams, numbers, recorded, longest_window_ms(node, outputs))
+        replace(
+            _source(node, streams, numbers, recorded, longest_window_ms(node, outputs)),
+            loads=node in tables,
+        )
         for node in dataflow.sources
     )
     derived = tuple(

@@ -135,6 +135,8 @@ def _source_text(source: SourcePlan) -> str:
     ]
     if source.waits:
         parts.append("waits when silent")
+    if source.loads:
+        parts.append("read to its end first")
     if source.min_time_ms is not None:
         parts.append(f"min time {instant_text(source.min_time_ms)}")
     if source.max_future_ms is not None:

@@ -36,9 +36,10 @@ class SourcePlan:
     the clock stops while all sources are silent.  ``max_drift_ms``: how far, in event time, a
     partition may read ahead of the slowest one.  ``recorded``: whether an operator on the source
     uses processing time.  ``longest_window_ms``: the length of the longest window of event time
-    that rows of the source may be in; along a path of stages, lengths add up.  ``declared_at``:
-    file and line of the call that declares the source, no part of what the plan means.  ``format``:
-    of the records.  See ``Pipeline.source`` for the others.
+    that rows of the source may be in; along a path of stages, lengths add up.  ``loads``: whether a
+    table reads the source, so that a new partition is read to its end before its watermark counts.
+    ``declared_at``: file and line of the call that declares the source, no part of what the plan
+    means.  ``format``: of the records.  See ``Pipeline.source`` for the others.
     """
 
     topics: tuple[str, ...]
@@ -53,6 +54,7 @@ class SourcePlan:
     max_drift_ms: int | None = None
     recorded: bool = False
     longest_window_ms: int = 0
+    loads: bool = False
     declared_at: str = field(default="", compare=False)
     format: SourceFormat = JSON
 
@@ -336,7 +338,7 @@ def _graph(graph: StatelessGraph) -> list[str]:
 def _time_options(source: SourcePlan) -> str:
     """Return the time options that change the content of the log; alignment does not."""
     parts = [f" min {source.min_time_ms}"] if source.min_time_ms is not None else []
-    return "".join([*parts, " waits" if source.waits else ""])
+    return "".join([*parts, " waits" * source.waits, " loads" * source.loads])
 
 
 def _format(source: SourcePlan) -> str:

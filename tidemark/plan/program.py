@@ -153,6 +153,8 @@ def source_program(plan: SourcePlan) -> SourceProgram:
         "min_time": "none" if earliest is None else instant_text(earliest),
         "max_future": "none" if future is None else duration_text(future),
     }
+    if plan.loads:
+        time["reading before its watermark counts"] = "to the end"
     return SourceProgram(plan.schema.texts(), time, format=str(plan.format))
 
 

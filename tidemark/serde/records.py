@@ -102,6 +102,13 @@ class RecordBatch:
             next_offset=int(self.offsets[end]) if end < len(self) else self.next_offset,
         )
 
+    def until(self, log_offset: int) -> "RecordBatch":
+        """Return the part before an offset in the log."""
+        if log_offset >= self.log_next_offset:
+            return self
+        end = int(np.searchsorted(self.log_offsets, log_offset))
+        return replace(self._part(0, end), next_offset=log_offset - self.shift)
+
     def timestamp_column(self) -> npt.NDArray[np.int64]:
         """Return all timestamps, Int64; makes one call per record."""
         return np.fromiter(self.timestamps, np.int64, len(self))

@@ -18,7 +18,15 @@ from tidemark.plan.program import Program
 from tidemark.runtime.client import recorded_program, topics
 from tidemark.runtime.client.consumer import EARLIEST, Start
 from tidemark.runtime.config import Config
-from tidemark.runtime.ingest import backfill, new_logs, past_marks, raw_sources, raw_topics, task
+from tidemark.runtime.ingest import (
+    backfill,
+    loading,
+    new_logs,
+    past_marks,
+    raw_sources,
+    raw_topics,
+    task,
+)
 from tidemark.serde.segments import decode_segment
 
 
@@ -48,7 +56,7 @@ class Cluster:
         monkeypatch.setattr(raw_topics, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(task, "topic_ids", lambda _admin, names: self._ids(names))
         monkeypatch.setattr(new_logs, "short_ids", lambda _admin, names: self._ids(names))
-        for module in (new_logs, past_marks):
+        for module in (loading, new_logs, past_marks):
             monkeypatch.setattr(module, "offsets", self._offsets)
         monkeypatch.setattr(past_marks, "read", self._read)
         monkeypatch.setattr(past_marks, "partition_counts", lambda _admin: self._counts())

@@ -3,7 +3,7 @@
 See docs/semantics.md, "Joins".
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -19,7 +19,9 @@ from tidemark.plan.logical import (
     MAX_PAIRS,
     SIDES,
     AnyJoinStage,
+    AnyOutput,
     JoinOutput,
+    Node,
     TableStage,
     advances,
 )
@@ -114,6 +116,17 @@ def join_body(
         stage.max_pairs,
         self_join=stage.inputs[0] == stage.inputs[1],
         operator=operator,
+    )
+
+
+def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
+    """Return the sources whose rows are versions of tables, without those of stages before them."""
+    return frozenset(
+        node
+        for output in outputs
+        if isinstance(output, JoinOutput) and isinstance(output.stage, TableStage)
+        for node in output.stage.inputs[1].node.ancestors()
+        if node.source is not None
     )
 
 

@@ -62,6 +62,8 @@ class Backfill:
         self._log: LogPlan | None = None
         self._consumer: Consumer | None = None
         self._reading: set[Partition] = set()
+        self._loaded: set[Partition] = set()
+        """The sources of which the next commit has the last rows that are loaded (loading.py)."""
         self._taken_bytes = taken_bytes(config.memory_bytes) // _SHARE
         self._held_bytes = held_bytes(config.memory_bytes) // _SHARE
 
@@ -77,7 +79,7 @@ class Backfill:
             return set(), []
         lacking = _lacking(self._log, sources)
         moved, letters = set(), []
-        messages = self._read(lacking)
+        messages = self._read({at: each for at, each in lacking.items() if at not in self._loaded})
         found = by_partition(messages, {at.topic for at in lacking}) if messages else {}
         for at, records in found.items():
             letters += self._take(self._log, at, lacking[at], records)
@@ -138,9 +140,10 @@ class Backfill:
         if not end:
             return []
         done = source.backfills[log.topic]
-        before = Progress(done.next_offset, done.watermark_ms)
+        before = Progress(done.next_offset, done.watermark_ms, source.loads(done.next_offset))
         first = _offset(records[0])
-        if before.watermark_ms == NEVER_MS and before.next_offset == first + source.shift > 0:
+        begins = before.watermark_ms == NEVER_MS and not before.loading
+        if begins and before.next_offset == first + source.shift > 0:
             _log.warning(
                 "log %s begins with offset %d of %s, of %s: earlier records are gone",
                 log.topic,
@@ -150,6 +153,8 @@ class Backfill:
             )
             before = self._behind_the_lost(at, source, records[: min(end, _FIRST_RECORDS)], before)
         batch = record_batch(at, records[:end], now_ms(), source.shift)
+        if before.loading:
+            batch = self._to_load(at, source, batch)
         output = self._ingest.take(batch, before)
         self._builder.add(output)
         letters = list(self._new_letters(log, source, batch, before, output))
@@ -158,6 +163,14 @@ class Backfill:
             reached.next_offset, reached.watermark_ms, done.new_at
         )
         return letters
+
+    def _to_load(self, at: Partition, source: OwnedSource, batch: RecordBatch) -> RecordBatch:
+        """Return the records that are loaded; the others are read again after a commit."""
+        batch = batch.until(source.load_until or 0)
+        if not source.loads(batch.log_next_offset):
+            self._loaded.add(at)
+            self.drop({at})
+        return batch
 
     def _behind_the_lost(
         self, at: Partition, source: OwnedSource, records: Sequence[Message], before: Progress
@@ -227,6 +240,7 @@ class Backfill:
         if self._log is not None and not self._builder.is_empty:
             write_log(outbox, self._log, self._builder, partitions)
             self._builder.clear()
+        self._loaded.clear()
 
     def lacking(self, log: LogPlan, sources: Sources) -> frozenset[str]:
         """Return the sources of which a log lacks earlier rows: it gets no new ones of them yet."""

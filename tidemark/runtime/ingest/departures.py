@@ -82,7 +82,7 @@ class Departures:
         for at in (Partition(topic, number) for number in range(count)):
             owned = sources.pop(at, None)
             end = self._end(at) if owned is None else owned.progress
-            offset, watermark_ms = end.next_offset, end.watermark_ms
+            offset, watermark_ms = end.next_offset, end.shown_ms
             self.marks.append(
                 SourceMark(str(at), offset, offset, watermark_ms, watermark_ms, idle=True)
             )

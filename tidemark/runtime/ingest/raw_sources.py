@@ -4,7 +4,7 @@ The metadata of the committed offset holds everything that must survive between 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from tidemark.core.time.segment import SourceMark
@@ -24,6 +24,7 @@ from tidemark.runtime.client.progress import (
     encode,
     on_spark_error,
 )
+from tidemark.runtime.ingest.loading import Loading
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.service.stats import SourceStats, instant
@@ -36,7 +37,7 @@ class OwnedSource:
     """The state of one raw partition that this process owns.
 
     ``committed`` is an offset of the raw topic; ``progress``, ``logged_offset`` and ``backfills``
-    have offsets of the log, which are higher by ``shift``.
+    have offsets of the log, which are higher by ``shift``.  So has ``load_until``: see loading.py.
     """
 
     topic_id: str
@@ -49,10 +50,12 @@ class OwnedSource:
     shift: int = 0
     log_ids: Mapping[str, str] = field(default_factory=dict)  # of the logs that the source feeds
     backfills: dict[str, Backfilled] = field(default_factory=dict)  # in logs that lack earlier rows
+    load_until: int | None = None
 
     def __post_init__(self) -> None:
         self.logged_offset = self.progress.next_offset
         """The end of the last mark in the logs that lack nothing."""
+        self.progress = replace(self.progress, loading=self.loads(self.progress.next_offset))
 
     @classmethod
     def from_commit(
@@ -61,6 +64,7 @@ class OwnedSource:
         topic_id: str,
         past: PastMarks,
         new_logs: NewLogs,
+        loading: Loading,
         *,
         by_spark: bool = False,
     ) -> "OwnedSource":
@@ -73,9 +77,12 @@ class OwnedSource:
         log_ids = new_logs.ids(start.partition.topic)
         if start.metadata is None:
             past.require_new(start.partition)
-            return cls(topic_id, Progress(start.offset), -1, at_ms, log_ids=log_ids)
+            progress, offset = Progress(start.offset), -1
+        elif not start.metadata:
+            progress, offset = past.progress(start), start.offset
         if not start.metadata:
-            return cls(topic_id, past.progress(start), start.offset, at_ms, log_ids=log_ids)
+            until = loading.until(start.partition, progress)
+            return cls(topic_id, progress, offset, at_ms, log_ids=log_ids, load_until=until)
         committed = decode(start.metadata, SourceProgress, str(start.partition))
         remedy = f"'tidemark reset PIPELINE --source {start.partition.topic}' starts it afresh"
         check_topic(committed, topic_id, str(start.partition), remedy)
@@ -86,9 +93,10 @@ class OwnedSource:
                 f"{start.partition}: log {', '.join(backfills)} lacks earlier rows; Spark does not "
                 "read them again: run the ingest service until its log says that it has them"
             )
+        progress = Progress(committed.next_offset, committed.watermark_ms)
         return cls(
             topic_id,
-            Progress(committed.next_offset, committed.watermark_ms),
+            progress,
             start.offset,
             committed.silent_since_ms,
             committed.silence_ms,
@@ -97,6 +105,7 @@ class OwnedSource:
             committed.shift,
             log_ids,
             backfills,
+            loading.until(start.partition, progress, committed.shift, committed.load_until),
         )
 
     def join(self, log: str) -> None:
@@ -112,18 +121,32 @@ class OwnedSource:
         self.progress = progress
         self.silent_since_ms, self.silence_ms, self.logged_silence_ms = at_ms, 0, 0
 
+    def loads(self, log_offset: int) -> bool:
+        """Whether a record at an offset of the log is loaded."""
+        return self.load_until is not None and log_offset < self.load_until
+
+    def reach(self, position: int) -> None:
+        """Note that a commit has all that the raw partition has before an offset.
+
+        It ends the loading of the source if it has all that is to be loaded.
+        """
+        self.committed = position
+        if self.progress.loading and not self.loads(position + self.shift):
+            self.load_until = self.progress.next_offset
+            self.progress = replace(self.progress, loading=False)
+
     def silence(self, asked_ms: int) -> Silence:
         """Return the silence of a source that had nothing more to read at ``asked_ms``."""
         return Silence(self.logged_silence_ms, asked_ms - self.silent_since_ms)
 
     def mark(self, source: str) -> SourceMark:
         """Return the mark that says that the source is silent."""
-        offset, watermark_ms = self.progress.next_offset, self.progress.watermark_ms
+        offset, watermark_ms = self.progress.next_offset, self.progress.shown_ms
         return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
 
     def stats(self, source: str) -> SourceStats:
         """Return the state of the source for the stats."""
-        watermark = instant(self.progress.watermark_ms)
+        watermark = instant(self.progress.shown_ms)
         is_silent = self.silence_ms > 0
         return SourceStats(source, watermark, is_silent, self.silence_ms, self.silent_since_ms)
 
@@ -143,6 +166,7 @@ class OwnedSource:
                 ),
                 backfills={self.log_ids[log]: done for log, done in self.backfills.items()},
                 shift=self.shift,
+                load_until=self.load_until,
             )
         )
 

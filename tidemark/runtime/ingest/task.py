@@ -48,6 +48,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
 from tidemark.runtime.ingest.backfill import Backfill
 from tidemark.runtime.ingest.departures import Departures
+from tidemark.runtime.ingest.loading import Loading
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
@@ -96,6 +97,7 @@ class IngestTask:
         self._departures = Departures(self.plan, self._past, self.known)
         self._departures.begin(counts)
         self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
+        self._loading = Loading(self.process.admin, self.plan)
         self._backfill = Backfill(
             self.config, self.plan, segment_builder(self.process.admin, self.plan), writers
         )
@@ -128,7 +130,9 @@ class IngestTask:
     def _begin(self, start: Start, topic_id: str) -> None:
         """Own a raw partition, or note its trouble."""
         try:
-            source = OwnedSource.from_commit(start, topic_id, self._past, self._new_logs)
+            source = OwnedSource.from_commit(
+                start, topic_id, self._past, self._new_logs, self._loading
+            )
         except StateError as error:
             self._troubles.add(start.partition, str(error))
             return
@@ -158,11 +162,15 @@ class IngestTask:
         for partition, records in by_partition(messages, topics).items():
             if partition not in self._sources:
                 continue  # of a topic that is gone
-            if self._alignment.covers(partition.topic):
+            if self._aligns(partition):
                 self._alignment.hold(partition, records)
             else:
                 self._take(partition, records)
         self._release()
+
+    def _aligns(self, at: Partition) -> bool:
+        """Whether a source takes part in alignment; one that is loaded does not."""
+        return self._alignment.covers(at.topic) and not self._sources[at].progress.loading
 
     def _take(self, partition: Partition, records: Sequence[Message]) -> None:
         """Turn records of a source into rows; the next commit writes them."""
@@ -197,7 +205,7 @@ class IngestTask:
         return {
             partition: source.progress.watermark_ms
             for partition, source in self._sources.items()
-            if self._alignment.covers(partition.topic)
+            if self._aligns(partition)
             and (source.silence_ms == 0 or self._alignment.withholds(partition))
         }
 
@@ -282,7 +290,7 @@ class IngestTask:
         for partition, source in moved.items():
             source.logged_silence_ms = source.silence_ms
             source.logged_offset = source.progress.next_offset
-            source.committed = self._read_to(partition)
+            source.reach(self._read_to(partition))
             offsets.append(TopicPartition(*partition, source.committed, metadata=source.metadata()))
         self._builder.clear()
         self._departures.clear()

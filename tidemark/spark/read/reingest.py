@@ -144,6 +144,7 @@ class _Source:
         self._logs = job.logs
         self._plans = {log.topic: log for log in job.plan.logs}
         self._ingest = Ingest(job.plan, writer_schemas(job.config, job.plan))
+        self._loads = job.plan.source_of(self._at.topic).loads
         self._progress = Progress()
         self._position: int | None = None
         self._open: list[_Open] = []
@@ -162,7 +163,8 @@ class _Source:
                 f"{self._at}: offset {mark.first_offset} is gone, the topic begins at "
                 f"{self._begin}: records were deleted, so ingest cannot run again"
             )
-        self._open.append(_Open(mark, (log, log_offset, index), self._progress.watermark_ms))
+        before = replace(self._progress, loading=self._is_loading(mark))
+        self._open.append(_Open(mark, (log, log_offset, index), before.shown_ms))
         yield from self._closed()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -188,11 +190,21 @@ class _Source:
         ended = [each for each in self._open if each.mark.next_offset <= position]
         if ended:
             self._open = [each for each in self._open if each.mark.next_offset > position]
-            yield routed_batch([each.closed(self._progress.watermark_ms) for each in ended])
+            reached = (
+                replace(self._progress, loading=self._is_loading(each.mark)) for each in ended
+            )
+            yield routed_batch(
+                [each.closed(end.shown_ms) for each, end in zip(ended, reached, strict=True)]
+            )
+
+    def _is_loading(self, mark: SourceMark) -> bool:
+        """Whether the records of a range were loaded: a table reads them, without a watermark."""
+        return self._loads and mark.watermark_ms == NEVER_MS
 
     def _run(self, cut: int) -> None:
         """Run ingest over the pending records below an offset, if they are in a mark's range."""
-        progress = replace(self._progress, next_offset=self._position or 0)
+        loading = any(self._is_loading(each.mark) for each in self._open)
+        progress = replace(self._progress, next_offset=self._position or 0, loading=loading)
         for records in self._cut(cut):
             if self._open:
                 output = self._ingest.take(record_batch(self._at, records, NEVER_MS), progress)

@@ -18,6 +18,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.topics import segment_builder, topic_ids
 from tidemark.runtime.config import Config
+from tidemark.runtime.ingest.loading import Loading
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
@@ -97,6 +98,7 @@ class _Source:
             topic_id,
             past,
             NewLogs(admin, job.plan, past),
+            Loading(admin, job.plan),
             by_spark=True,
         )
         if not self._owned.on_spark:
@@ -132,7 +134,7 @@ class _Source:
     def _commit(self, position: int) -> None:
         output = self._transaction.output
         write_segments(output, self._job.plan, self._builder, self._job.partitions)
-        self._owned.committed = position
+        self._owned.reach(position)
         self._transaction.commit(position, self._owned.metadata())
         self._builder.clear()
         self._records = self._bytes = 0

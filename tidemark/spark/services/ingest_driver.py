@@ -27,6 +27,7 @@ from tidemark.runtime.client.topics import require_raw, topic_ids
 from tidemark.runtime.client.transaction import Transaction, transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.alignment import Alignment, max_drifts_ms
+from tidemark.runtime.ingest.loading import Loading
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
@@ -100,6 +101,7 @@ class IngestDriver:
         ids = topic_ids(self.admin, {at.topic for at in partitions})
         begins = offsets(self.admin, partitions, EARLIEST)
         new_logs = NewLogs(self.admin, self.plan, self._past)
+        loading = Loading(self.admin, self.plan)
         found = {}
         for each in committed_positions(self.config, self.group, partitions):
             at = Partition(each.topic, each.partition)
@@ -112,7 +114,7 @@ class IngestDriver:
                     "records were deleted before ingest had read them"
                 )
             found[at] = OwnedSource.from_commit(
-                start, ids[at.topic], self._past, new_logs, by_spark=True
+                start, ids[at.topic], self._past, new_logs, loading, by_spark=True
             )
         return found
 
@@ -146,11 +148,11 @@ class IngestDriver:
         aligned = {
             at: each.progress.watermark_ms
             for at, each in sources.items()
-            if self._alignment.covers(at.topic) and each.silence_ms == 0
+            if self._aligns(at, each) and each.silence_ms == 0
         }
         ends = {}
         for at, each in sources.items():
-            covered = self._alignment.covers(at.topic)
+            covered = self._aligns(at, each)
             if there[at] <= each.committed:
                 continue
             watermarks = {**aligned, at: each.progress.watermark_ms}
@@ -158,6 +160,10 @@ class IngestDriver:
                 most = _MOST_ALIGNED if covered else _MOST_OFFSETS
                 ends[at] = min(there[at], each.committed + most)
         return Ranges({at: sources[at].committed for at in ends}, ends)
+
+    def _aligns(self, at: Partition, source: OwnedSource) -> bool:
+        """Whether a source takes part in alignment; one that is loaded does not."""
+        return self._alignment.covers(at.topic) and not source.progress.loading
 
     def _work(
         self, spark: SparkSession, ranges: Ranges, counts: Mapping[str, int]
@@ -196,7 +202,7 @@ class IngestDriver:
         for at in marked:
             quiet[at].silence_ms = silences[at].lasted_ms
         for at, each in moved.items():
-            each.committed = positions[at]
+            each.reach(positions[at])
         changed = moved | {at: quiet[at] for at in marked}
         if changed:
             marks = [quiet[at].mark(str(at)) for at in marked]
