@@ -4,24 +4,30 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
-FIRST, HELD = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-FILES = dict(re.findall(r"\$ cat (\w+)\.jsonl\n(.*?\n)\n", PAGE, re.DOTALL))
-(PRINTED,) = re.findall(r"\$ tidemark try .*?\n(.*?)```", PAGE, re.DOTALL)
+FIRST, HELD, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
-def test_the_command_prints_what_the_page_shows(tmp_path, capsys):
-    (tmp_path / "shop.py").write_text(FIRST)
-    arguments = ["try", str(tmp_path / "shop.py")]
-    for topic, records in FILES.items():
+@pytest.mark.parametrize(
+    ("module", "session"), list(zip((FIRST, MARKET), SESSIONS, strict=True)), ids=["pairs", "table"]
+)
+def test_the_command_prints_what_the_page_shows(tmp_path, capsys, module, session):
+    files = dict(re.findall(r"\$ cat (\w+)\.jsonl\n(.*?\n)\n", session, re.DOTALL))
+    (shown,) = re.findall(r"\$ tidemark try .*?\n(.*)", session, re.DOTALL)
+    (tmp_path / "page.py").write_text(module)
+    arguments = ["try", str(tmp_path / "page.py")]
+    for topic, records in files.items():
         (tmp_path / topic).write_text(records)
         arguments += ["--input", f"{topic}={tmp_path / topic}"]
     assert not app(arguments, standalone_mode=False)
     printed = capsys.readouterr()
-    lines = [line for line in PRINTED.splitlines() if line != "..."]
+    lines = [line for line in shown.splitlines() if line != "..."]
     assert lines == [line for line in (printed.out + printed.err).splitlines() if line in lines]
 
 
