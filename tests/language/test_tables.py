@@ -5,11 +5,11 @@ import json
 import pytest
 
 from tests.support.mistakes import moves, refused
-from tidemark import Pipeline, bounded, col, count, on_close, tumbling
+from tidemark import Pipeline, bounded, col, count, field, on_close, tumbling
 from tidemark import max as largest
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.plan.explain import render_text
-from tidemark.testing import InProcess
+from tidemark.testing import InProcess, Message
 
 TRADE = {"symbol": str, "at": int, "size": int}
 QUOTE = {"symbol": str, "at": int, "price": int, "op": str}
@@ -167,3 +167,36 @@ def test_only_columns_that_are_used_are_kept():
     stage, _ = pipeline.plan().operators
     assert stage.reads == {"symbol", "price", "op"}
     assert stage.service == "joins"
+
+
+def test_a_row_that_a_database_deleted_ends_its_key():
+    """Debezium has the deleted row in the change; the record without a value after it is blank."""
+    pipeline = Pipeline("shop")
+    prices = pipeline.source(
+        "prices",
+        schema={
+            "id": int,
+            "price": int,
+            "deleted": field("__deleted", bool),
+            "at": field("__source.ts_ms", int),
+        },
+        format="debezium-json",
+        event_time="at",
+        watermark=bounded("0s"),
+    )
+    orders = pipeline.source(
+        "orders", schema={"id": int, "at": int}, event_time="at", watermark=bounded("0s")
+    )
+    table = prices.key_by("id").table(keep="1h", deleted=col("deleted"))
+    orders.key_by("id").join(table, how="left").to("priced")
+    run = InProcess(pipeline)
+
+    def change(op, at, before, after):
+        return {"op": op, "before": before, "after": after, "source": {"ts_ms": at}}
+
+    run.send("prices", change("c", 10, None, {"id": 1, "price": 5}))
+    run.send("prices", change("d", 20, {"id": 1, "price": 5}, None), Message(None, key='{"id":1}'))
+    run.send("prices", change("c", 60, None, {"id": 2, "price": 7}))
+    run.send("orders", *({"id": 1, "at": at} for at in (15, 25, 60)))
+    assert [(row["at"], row["price"]) for row in run.published("priced")] == [(15, 5), (25, None)]
+    assert run.dead_letters() == []
