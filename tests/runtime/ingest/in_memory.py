@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from tidemark.core.operators.task import LogTask
-from tidemark.core.time.segment import Segment
+from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.plan.program import Program
@@ -246,6 +246,22 @@ def published(cluster: Cluster, plan: Plan, log: str) -> tuple[dict[Any, Any], C
             for name, frame in output.frames.items():
                 _take(each.operator.name, name, frame, panes, late)
     return panes, late
+
+
+def assert_tiles(cluster, topic):
+    """Assert that the marks of each source tile its partition, and that time does not go back."""
+    for segments in cluster.log(topic).values():
+        ends: dict[str, tuple[int, int]] = {}
+        for mark in (mark for segment in segments for mark in segment.sources):
+            offset, watermark_ms = ends.get(mark.source, (0, NEVER_MS))
+            assert mark.first_offset == offset
+            assert watermark_ms <= mark.watermark_before_ms <= mark.watermark_ms
+            ends[mark.source] = mark.next_offset, mark.watermark_ms
+        assert ends == {
+            str(at): (len(values), ends[str(at)][1])
+            for at, values in cluster.raw.items()
+            if str(at) in ends
+        }
 
 
 def _take(

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.ingest.by_keys import BOTH_NEW, CITY, NEW, OLD, A, B, built
-from tests.runtime.ingest.in_memory import Cluster, Service, published, record
+from tests.runtime.ingest.in_memory import Cluster, Service, assert_tiles, published, record
 from tidemark import INGEST_TIME, col
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.partition import Partition
@@ -34,22 +34,6 @@ def patched(monkeypatch):
         return cluster
 
     return make
-
-
-def assert_tiles(cluster, topic):
-    """Assert that the marks of each source tile its partition, and that time does not go back."""
-    for segments in cluster.log(topic).values():
-        ends: dict[str, tuple[int, int]] = {}
-        for mark in (mark for segment in segments for mark in segment.sources):
-            offset, watermark_ms = ends.get(mark.source, (0, NEVER_MS))
-            assert mark.first_offset == offset
-            assert watermark_ms <= mark.watermark_before_ms <= mark.watermark_ms
-            ends[mark.source] = mark.next_offset, mark.watermark_ms
-        assert ends == {
-            str(at): (len(values), ends[str(at)][1])
-            for at, values in cluster.raw.items()
-            if str(at) in ends
-        }
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -7,16 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tests.runtime.ingest.in_memory import Cluster, Service, record
-from tests.runtime.ingest.test_loading import (
-    LOG,
-    OTHER,
-    PLAN,
-    QUOTED,
-    QUOTES,
-    TRADED,
-    TRADES,
-    built,
-)
+from tests.runtime.ingest.market import LOG, OTHER, PLAN, QUOTED, QUOTES, TRADED, TRADES, built
 from tidemark.core.time.segment import NEVER_MS, WATERMARK, Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
