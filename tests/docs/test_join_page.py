@@ -15,13 +15,15 @@ SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    ("module", "session"), list(zip((FIRST, MARKET), SESSIONS, strict=True)), ids=["pairs", "table"]
+    ("name", "module", "session"),
+    list(zip(("pairs", "table"), (FIRST, MARKET), SESSIONS, strict=True)),
 )
-def test_the_command_prints_what_the_page_shows(tmp_path, capsys, module, session):
+def test_the_command_prints_what_the_page_shows(tmp_path, capsys, name, module, session):
     files = dict(re.findall(r"\$ cat (\w+)\.jsonl\n(.*?\n)\n", session, re.DOTALL))
     (shown,) = re.findall(r"\$ tidemark try .*?\n(.*)", session, re.DOTALL)
-    (tmp_path / "page.py").write_text(module)
-    arguments = ["try", str(tmp_path / "page.py")]
+    page = tmp_path / f"page_of_{name}.py"  # a module of one process has a name of its own
+    page.write_text(module)
+    arguments = ["try", str(page)]
     for topic, records in files.items():
         (tmp_path / topic).write_text(records)
         arguments += ["--input", f"{topic}={tmp_path / topic}"]
