@@ -13,6 +13,7 @@ from tidemark.core.operators.ports import ROWS
 from tidemark.core.time.segment import NEVER_MS, SourceMark
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
+from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.progress import SourceProgress, decode
 from tidemark.serde.segments import decode_segment
@@ -66,6 +67,7 @@ def in_a_transaction(stack: Stack, values: Sequence[bytes]) -> Producer:
         {
             "bootstrap.servers": stack.config.bootstrap_servers,
             "transactional.id": f"{stack.name}-quotes",
+            "transaction.timeout.ms": 600_000,  # a loaded machine is slow
         }
     )
     producer.init_transactions(30)
@@ -99,6 +101,7 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
         writer = in_a_transaction(stack, quotes[100:])
         produced(stack, "trades", [*trades, trade_end])
         stack.start()
+        stack.await_partitions()  # before it, the group may have no coordinator
         wait_until(lambda: _progress(stack).next_offset == 100, "the first part of the table")
         assert (_progress(stack).load_until or 0) >= len(quotes)
         stack.kill("ingest", "joins")
@@ -120,7 +123,8 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
 
 def _progress(stack: Stack) -> SourceProgress:
     at = Partition(f"{stack.name}-quotes", 0)
-    (found,) = committed_offsets(stack.config, stack.plan.group("ingest"), [at], 30.0)
+    group = stack.plan.group("ingest")
+    (found,) = when_known(lambda: committed_offsets(stack.config, group, [at], 30.0))
     text = found.metadata
     return decode(text, SourceProgress, str(at)) if text else SourceProgress(1, "")
 
