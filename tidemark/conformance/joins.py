@@ -13,13 +13,14 @@ from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.feed import Step, stated_ms
 from tidemark.conformance.run import RunResult, outputs
 from tidemark.conformance.values import as_type, type_of
-from tidemark.core.operators.joins.side import Kind, Side
-from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.output import Output
-from tidemark.core.operators.ports import LATE, ROWS, Input
+from tidemark.core.operators.ports import LATE, ROWS
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
+from tidemark.core.time.watermark import monotonic
+from tidemark.language.pipeline import Pipeline
 from tidemark.plan.logical import SIDES
 
 BOTH = "in"
@@ -40,7 +41,9 @@ def run_join(case: Case, *, restart_often: bool = False) -> RunResult:
         ConformanceError: a parameter is unknown.
     """
     types = _types(case)
-    operator, steps = _operator(case, types), _Feed(case, types).steps()
+    operator = _operator(case, types)
+    streams = {side.name: side.streams[0] for side in operator.inputs}
+    steps = _Feed(case, types, streams).steps()
     collected = RunResult()
     for step, output, _ in outputs(operator, steps, restart_often=restart_often):
         collected.results += _results(output, step.after)
@@ -88,28 +91,40 @@ def _schema(types: Mapping[str, type]) -> dict[str, pl.DataType]:
 
 
 def _operator(case: Case, types: Types) -> Operator:
+    """Return the operator of a pipeline that joins the sides of a case."""
     join = case.spec["join"]
     if join["type"] != "interval":
         raise ConformanceError(f"join {join['type']!r} is unknown")
     if case.emit not in ("on_match", "on_match+unmatched_on_close"):
         raise ConformanceError(f"emit {case.emit!r} is unknown")
-    lower_ms, upper_ms = bounds_ms(case)
-    lateness_ms = case.spec["allowed_lateness_ms"]
-    columns = {side: _schema(types[side]) for side in SIDES}
-    left, right = (Side(side, columns[side], {side: side}) for side in SIDES)
-    body = StreamJoin(("key",), left, right, kind_of(case), lower_ms, upper_ms, lateness_ms)
+    pipeline = Pipeline("conformance", partitions=1)
+    schema = {"ts": int, "side": str, **types["left"], **types["right"]}
     topics = sources_of(case)
-    inputs = (
-        Input((side,), ("key",), columns[side], frozenset({topics[side]}), side) for side in SIDES
+    sources = {
+        topic: pipeline.source(topic, schema=schema, event_time="ts", watermark=monotonic())
+        for topic in dict.fromkeys(topics.values())
+    }
+    left, right = (
+        sources[topics[side]].filter(pl.col("side") == side).select("key", side).key_by("key")
+        for side in SIDES
     )
-    return Operator("join", tuple(inputs), body)
+    lower_ms, upper_ms = bounds_ms(case)
+    left.join(
+        right,
+        within=(f"{lower_ms}ms", f"{upper_ms}ms"),
+        how=kind_of(case),
+        allowed_lateness=f"{case.spec['allowed_lateness_ms']}ms",
+    ).to("results")
+    (plan,) = pipeline.plan().operators
+    return plan.operator
 
 
 class _Feed:
     """Turns the input of a case into steps."""
 
-    def __init__(self, case: Case, types: Types) -> None:
-        self._case, self._types = case, types
+    def __init__(self, case: Case, types: Types, streams: Mapping[str, str]) -> None:
+        """Start before the first item; ``streams``: of each side, in a log."""
+        self._case, self._types, self._streams = case, types, streams
         self._topics = sources_of(case)
         self._offsets = dict.fromkeys(self._topics.values(), 0)
         self._watermarks_ms = dict.fromkeys(self._topics.values(), NEVER_MS)
@@ -137,7 +152,7 @@ class _Feed:
         frame = pl.DataFrame([row], schema={**ROW_COLUMNS, **_schema(types)}, orient="row")
         if self._case.watermark["type"] == "stream_time":
             watermark_ms = max(watermark_ms, at_ms - self._case.watermark["delay_ms"])
-        return self._segment(topic, watermark_ms, {side: frame}, rows=1)
+        return self._segment(topic, watermark_ms, {self._streams[side]: frame}, rows=1)
 
     def _segment(
         self, topic: str, watermark_ms: int, streams: Mapping[str, pl.DataFrame], rows: int
