@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from bench.nexmark.flink_joins import FLINK_JOINS
 from bench.nexmark.flink_rows import FLINK_ROWS
 from bench.nexmark.flink_sql import FlinkQuery
 from bench.nexmark.windows import WINDOWS
@@ -39,6 +40,7 @@ _SAME_WINDOW = "a.window_start = b.window_start AND a.window_end = b.window_end"
 
 FLINK: Mapping[str, FlinkQuery] = {
     **FLINK_ROWS,
+    **FLINK_JOINS,
     "q5": FlinkQuery(
         "begins TIMESTAMP(3), auction BIGINT, bids BIGINT",
         f"SELECT a.window_start, a.auction, a.num FROM ({_COUNTS}) a JOIN (SELECT window_start, "

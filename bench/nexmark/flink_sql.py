@@ -8,7 +8,7 @@ from bench.nexmark.query import DELAY_MS
 
 _COLUMNS = {
     PERSONS: "id BIGINT, name STRING, email STRING, card STRING, city STRING, state STRING",
-    AUCTIONS: "id BIGINT, seller BIGINT, category BIGINT, initial BIGINT, reserve BIGINT, "
+    AUCTIONS: "id BIGINT, seller BIGINT, category BIGINT, `initial` BIGINT, reserve BIGINT, "
     "item STRING, description STRING, expires BIGINT",
     BIDS: "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, extra STRING",
 }
