@@ -20,7 +20,9 @@ from tidemark.core.operators.ports import LATE, ROWS
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.core.time.watermark import monotonic
+from tidemark.language.keyed import KeyedStream
 from tidemark.language.pipeline import Pipeline
+from tidemark.language.stream import Stream
 from tidemark.plan.logical import SIDES
 
 BOTH = "in"
@@ -92,9 +94,6 @@ def _schema(types: Mapping[str, type]) -> dict[str, pl.DataType]:
 
 def _operator(case: Case, types: Types) -> Operator:
     """Return the operator of a pipeline that joins the sides of a case."""
-    join = case.spec["join"]
-    if join["type"] != "interval":
-        raise ConformanceError(f"join {join['type']!r} is unknown")
     if case.emit not in ("on_match", "on_match+unmatched_on_close"):
         raise ConformanceError(f"emit {case.emit!r} is unknown")
     pipeline = Pipeline("conformance", partitions=1)
@@ -108,15 +107,28 @@ def _operator(case: Case, types: Types) -> Operator:
         sources[topics[side]].filter(pl.col("side") == side).select("key", side).key_by("key")
         for side in SIDES
     )
-    lower_ms, upper_ms = bounds_ms(case)
-    left.join(
-        right,
-        within=(f"{lower_ms}ms", f"{upper_ms}ms"),
-        how=kind_of(case),
-        allowed_lateness=f"{case.spec['allowed_lateness_ms']}ms",
-    ).to("results")
+    _joined(case, left, right).to("results")
     (plan,) = pipeline.plan().operators
     return plan.operator
+
+
+def _joined(case: Case, left: KeyedStream, right: KeyedStream) -> Stream:
+    """Return the join of two sides; an as-of join has a table of the last ``grace_ms``."""
+    join = case.spec["join"]
+    match join["type"]:
+        case "interval":
+            lower_ms, upper_ms = bounds_ms(case)
+            return left.join(
+                right,
+                within=(f"{lower_ms}ms", f"{upper_ms}ms"),
+                how=kind_of(case),
+                allowed_lateness=f"{case.spec['allowed_lateness_ms']}ms",
+            )
+        case "asof":
+            grace = f"{join['grace_ms']}ms"
+            table = right.table(keep=grace)
+            return left.join(table, how=kind_of(case), allowed_lateness=grace, wait="arrival")
+    raise ConformanceError(f"join {join['type']!r} is unknown")
 
 
 class _Feed:

@@ -14,10 +14,8 @@ from tidemark.plan.logical import SIDES
 
 def joins_differ(case: Case) -> str | None:
     """Return the rule by which a join of the case differs, a key of RULES."""
-    if "join" not in case.spec:
+    if "join" not in case.spec or case.spec["join"]["type"] == "asof":
         return None
-    if case.spec["join"]["type"] == "asof":
-        return "as-of joins"
     if case.emit == "state":
         return "join state"
     if "unmatched_on_arrival" in case.emit or _is_dated_later(case):

@@ -31,7 +31,6 @@ RULES: dict[str, str] = {
     "batches": "due panes are published in the step that moved the clock, and only if they changed",
     "chaining": "operators downstream read final panes only",
     "held updates": "corrections are published at once, one per segment; on_final publishes once",
-    "as-of joins": "a stream joins a stream by a distance in time",
     "join lateness": "a row of a join is late when its time + allowed lateness is before W",
     "join state": "a row of a join leaves the state when the clock has passed the last time of a"
     " partner + allowed lateness; the state shows how many rows it has",
