@@ -18,8 +18,8 @@ import polars as pl
 
 from bench.nexmark import in_process, on_kafka
 from bench.nexmark.arrival import all_arrivals, values
-from bench.nexmark.flink import Flink
-from bench.nexmark.flink_queries import FLINK
+from bench.nexmark.flink.queries import FLINK
+from bench.nexmark.flink.runner import Flink
 from bench.nexmark.generator import Settings
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.query import Query

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bench.nexmark.flink_sql import FlinkQuery
+from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.joins import JOINS
 
 _BID = "b.auction, b.bidder, b.price, b.channel, b.url, b.extra, b.`at`"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bench.nexmark.flink_sql import FlinkQuery
+from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.rows import ROWS
 
 _EUROS = "price * CAST(0.908 AS DOUBLE)"

@@ -10,14 +10,14 @@ from pathlib import Path
 import polars as pl
 from confluent_kafka import Message
 
-from bench.nexmark.flink_sql import FlinkQuery, statements
+from bench.nexmark.flink.sql import FlinkQuery, statements
 from bench.nexmark.on_kafka import Input, KafkaRun, children_s, messages
 from bench.nexmark.query import Query
 from bench.nexmark.reference import Reference
 from tidemark.errors import InfrastructureError
 from tidemark.runtime.client import topics
 
-_HERE = Path(__file__).parent / "flink"
+_HERE = Path(__file__).parent
 _RUN_S = 900.0
 _OPENED = ("java.lang", "java.util", "java.nio", "java.util.concurrent", "java.net", "java.time")
 _JVM = [

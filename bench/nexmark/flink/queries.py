@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from bench.nexmark.flink_joins import FLINK_JOINS
-from bench.nexmark.flink_rows import FLINK_ROWS
-from bench.nexmark.flink_sql import FlinkQuery
+from bench.nexmark.flink.joins import FLINK_JOINS
+from bench.nexmark.flink.rows import FLINK_ROWS
+from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.windows import WINDOWS
 
 _CLASSES = {
