@@ -10,7 +10,7 @@ from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
-FIRST, HELD, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FIRST, HELD, BY_DAY, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
@@ -42,3 +42,18 @@ def test_the_bound_of_an_order_is_its_own():
         run.send("payments", *({"order": name, "at": 11, "paid": 1} for name, _ in orders))
         assert [row["order"] for row in run.published("held")] == ["a", "e"]
         assert len(run.dead_letters()) == 2
+
+
+def test_orders_and_payments_of_a_day_join():
+    names: dict[str, Any] = {}
+    exec(compile(FIRST + BY_DAY, "docs/how-to-join.md", "exec"), names)
+    hour = 3_600_000
+    with InProcess(names["shop"]) as run:
+        run.send("orders", *({"id": name, "at": 22 * hour} for name in "ab"))
+        run.send("payments", {"order": "a", "at": 1}, {"order": "b", "at": 23 * hour})
+        run.idle("orders", "3d")
+        run.idle("payments", "3d")
+        found = {(row["order"], row["at"], row["at_right"]) for row in run.published("by-day")}
+    # The day in Madrid ends at 23:00 UTC in winter.
+    paid, unpaid = ("a", 22 * hour, 1), ("b", 22 * hour, None)
+    assert found == {paid, unpaid, ("b", None, 23 * hour)}

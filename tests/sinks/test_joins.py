@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.sinks.places import CASES, PLACES, deliver, in_columns, plain
-from tidemark import Pipeline, bounded, on_close
+from tidemark import Pipeline, bounded, on_close, tumbling
 from tidemark.core.operators.ports import ROWS
 from tidemark.core.operators.rows import ID
 from tidemark.local.run import Cuts, LocalRun
@@ -65,3 +65,18 @@ def test_rows_of_a_join_that_stand_at_the_end_are_in_every_sink(tmp_path, name, 
     held = deliver(place(tmp_path), table, *encoder_of(operator.results).encode(published))
     rows = plain(in_columns(stands, table).to_dicts(), table)
     assert sorted(held, key=lambda row: row[ID]) == sorted(rows, key=lambda row: row[ID])
+
+
+def test_a_window_join_has_the_bounds_of_its_windows_as_times():
+    pipeline = Pipeline("shop", partitions=1)
+    orders, payments = (
+        pipeline.source(
+            topic, schema={"id": str, "at": int}, event_time="at", watermark=bounded("0s")
+        ).key_by("id")
+        for topic in ("orders", "payments")
+    )
+    orders.join(payments, window=tumbling("1m")).to("both")
+    table = next(each for each in tables_of(pipeline.plan()) if each.topic == "shop.both")
+    times = ("_window_start", "_window_end", "_event_time")
+    assert tuple(table.columns)[-3:] == times
+    assert {*times} <= table.instants

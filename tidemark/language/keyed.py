@@ -45,7 +45,8 @@ from tidemark.plan.operators.replacing import require_no_arrival, require_replac
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
-    from tidemark.language.joins.streams import Within
+    from tidemark.language.joins.bounds import JoinWindow, Within
+    from tidemark.language.joins.joined_stream import JoinedStream
     from tidemark.language.joins.tables import Table
     from tidemark.language.stream import Stream
 
@@ -191,6 +192,7 @@ class KeyedStream:
         within: "Within | None" = None,
         max_within: Duration | None = None,
         keep: Duration | None = None,
+        window: "JoinWindow | None" = None,
         how: Kind = "inner",
         on: pl.Expr | None = None,
         allowed_lateness: Duration = 0,
@@ -198,12 +200,13 @@ class KeyedStream:
         suffix: str = "_right",
         max_pairs: int = MAX_PAIRS,
         wait: Wait = "event_time",
-    ) -> "Stream":
+    ) -> "JoinedStream":
         """Join the rows of each key with those of another stream or table that has the same key.
 
         ``within``: how far the right row may lie from the left one: ``"10m"`` both ways, or
         ``("-10m", "1h")``, both ends included; the upper bound may be an expression over the left
         row, with ``max_within``.  ``keep``: rows join whatever their order, and wait for that long.
+        ``window``: rows join that are in the same tumbling, hopping or calendar window.
         ``how``: "inner", "left", "right", "full", "semi" or "anti".  ``on``: a condition on a pair.
         ``trigger``: an unmatched row is published once no partner can come, or with
         ``on_close()`` at the end of its interval, and withdrawn if a late partner comes.
@@ -217,7 +220,8 @@ class KeyedStream:
         from tidemark.language.joins.tables import Table, joined_with_table
 
         if isinstance(right, Table):
-            given = {"within": within, "max_within": max_within, "keep": keep, "on": on}
+            given: dict[str, object] = {"within": within, "max_within": max_within, "keep": keep}
+            given |= {"window": window, "on": on}
             given["max_pairs"] = None if max_pairs == MAX_PAIRS else max_pairs
             return joined_with_table(
                 self,
@@ -237,6 +241,7 @@ class KeyedStream:
             within=within,
             max_within=max_within,
             keep=keep,
+            window=window,
             how=how,
             on=on,
             allowed_lateness=allowed_lateness,

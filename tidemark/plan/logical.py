@@ -18,7 +18,7 @@ from tidemark.core.time.watermark import Watermark
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
-from tidemark.core.windows.window import Hopping, Same, Session, Sliding
+from tidemark.core.windows.window import AlignedWindows, Hopping, Same, Session, Sliding
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 Format = Literal["json", "avro"]
@@ -194,6 +194,7 @@ class JoinStage:
     upper: pl.Expr | None
     max_pairs: int
     relation: Relation
+    windows: AlignedWindows | None = None
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.rows.schema import INSTANT
@@ -58,7 +59,12 @@ _LATE_NAMES = {
     "own_watermark_ms": "watermark",
     "event_time_ms": "event_time",
 }
-_RESULT_NAMES = {**_WINDOW_NAMES, EVENT_TIME_MS: "_event_time"}
+_RESULT_NAMES = {
+    **_WINDOW_NAMES,
+    START_MS: "_window_start",
+    END_MS: "_window_end",
+    EVENT_TIME_MS: "_event_time",
+}
 _DEAD_LETTER_NAMES = {**_RAW_NAMES, "timestamp_ms": "record_time"}
 """Columns of a table, by the member of the record that they hold, if the names differ."""
 

@@ -5,7 +5,7 @@ import polars.selectors as cs
 import pytest
 
 from tests.support.mistakes import moves, refused
-from tidemark import Pipeline, col, count, every, on_close, on_update, tumbling
+from tidemark import Pipeline, col, count, every, on_close, on_update, session, tumbling
 
 
 def keyed(topic="moves", pipeline=None):
@@ -114,8 +114,21 @@ def test_streams_that_do_not_fit_are_refused(build, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"within": None}, 'join: pass one of within="10m", within=("-10m", "1h") or keep="1d"'),
+        (
+            {"within": None},
+            'join: pass one of within="10m", within=("-10m", "1h"), keep="1d" or window=tumbling(',
+        ),
         ({"keep": "1d"}, 'join: pass one of within="10m"'),
+        ({"window": tumbling("1h")}, 'join: pass one of within="10m"'),
+        (
+            {"within": None, "window": session("5m")},
+            'join(window): session("5m") is not one of tumbling(), hopping() and calendar()',
+        ),
+        ({"within": None, "window": tumbling("9999999d")}, "join: 9999999d is longer than"),
+        (
+            {"within": None, "window": tumbling("1h"), "max_within": "1h"},
+            "join(max_within): it is the greatest value of an expression in within",
+        ),
         ({"within": 10}, "join(within): 10 has no unit; write '10ms' for milliseconds"),
         ({"within": "ten"}, "join(within): 'ten' is not a duration"),
         ({"within": "-1m"}, "join(within): '-1m' is negative; write ('-1m', '0s')"),
@@ -198,3 +211,11 @@ def test_a_right_column_that_the_left_stream_has_gets_the_suffix():
     assert [*two().columns][6:8] == ["at_right", "score_right"]
     assert "score_of_b" in two(suffix="_of_b").columns
     assert [*two(how="semi").columns] == [*two(how="anti").columns] == [*keyed().node.columns]
+
+
+def test_a_column_with_the_name_of_a_bound_of_windows_is_refused():
+    pipeline = Pipeline("p")
+    left, right = keyed("a", pipeline), renamed(pipeline, _window_end_ms=col("score"))
+    with refused("join: column '_window_end_ms' clashes with a field of every row"):
+        left.join(right, window=tumbling("1h"))
+    assert "_window_end_ms" in left.join(right, within="1h").columns

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from tests.support.mistakes import moves, refused
-from tidemark import Pipeline, bounded, col, count, on_close, on_final, tumbling
+from tidemark import Pipeline, bounded, col, count, hopping, on_close, on_final, tumbling
 from tidemark import sum as total
 from tidemark.commands.schemas import result_schemas
 from tidemark.language.keyed import KeyedStream
@@ -130,6 +130,45 @@ def test_late_rows_have_a_topic_for_each_side():
     assert (late["orders"]["price"], late["payments"]["paid"]) == (2, 3)
     topics = {each.topic for operator in pipeline.plan().operators for each in operator.published}
     assert topics == {"shop.out", "shop.out.late-left", "shop.out.late-right"}
+
+
+def test_rows_of_one_window_join():
+    pipeline, orders, payments = shop()
+    hours = orders.join(payments, window=hopping("1h", "30m"), how="left")
+    hours.select("order", "paid").to("out")
+    each = hours.key_by("order").window(tumbling("30m"))
+    each.aggregate(n=count(), paid=total("paid")).to("sums")
+    run = InProcess(pipeline)
+    run.send("orders", {"id": "a", "at": 40 * MINUTE, "price": 1})
+    run.send("payments", {"order": "a", "at": 10 * MINUTE, "paid": 5})
+    run.send("payments", {"order": "a", "at": 70 * MINUTE, "paid": 6})
+    run.send("orders", {"id": "a", "at": 40 * MINUTE - 1, "price": 2})
+    run.idle("orders", "3h")
+    run.idle("payments", "3h")
+    found = {(row["paid"], row["_event_time_ms"] + 1) for row in run.published("out")}
+    assert found == {(5, 60 * MINUTE), (6, 90 * MINUTE)}
+    assert [(p["end"], p["n"], p["paid"]) for p in run.panes("sums")] == [
+        (60 * MINUTE, 2, 10),
+        (90 * MINUTE, 2, 12),
+    ]
+
+
+def test_a_window_join_shows_the_bounds_of_its_windows_and_late_rows():
+    pipeline, orders, payments = shop()
+    orders.join(payments, window=tumbling("1h"), how="full").to("out", format="avro")
+    plan = pipeline.plan()
+    assert "full join in tumbling(1h)  <-" in render_text(plan)
+    names = [field["name"] for field in result_schemas(plan)["shop.out"]["fields"]]
+    assert names[-3:] == ["_window_start_ms", "_window_end_ms", "_event_time_ms"]
+    run = InProcess(pipeline)
+    run.send("payments", {"order": "a", "at": 50 * MINUTE, "paid": 5})
+    run.send("orders", {"id": "a", "at": 5 * MINUTE, "price": 1})
+    run.send("orders", {"id": "b", "at": 65 * MINUTE, "price": 1})
+    run.send("orders", {"id": "a", "at": 59 * MINUTE, "price": 1})
+    (row,) = run.published("out")
+    assert (row["_window_start_ms"], row["_window_end_ms"]) == (0, 60 * MINUTE)
+    assert row["_event_time_ms"] == 60 * MINUTE - 1
+    assert [late["late_by_ms"] for late in run.late("out")] == [5 * MINUTE]
 
 
 def test_the_upper_bound_may_be_an_expression_of_the_left_row():

@@ -1,6 +1,6 @@
 """Joined streams: the rows of a join, published or handed on as rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -50,9 +50,14 @@ class JoinedStream(Stream):
         self.dataflow.add_output(JoinOutput(name, format, self.stage))
 
 
-def require_no_field(columns: Mapping[str, pl.DataType], *, on_close: bool) -> None:
-    """Raise PipelineError if a column of results has the name of a field of every row."""
-    for name in (*row_fields(by_id=True), *[REVISION] * on_close):
+def require_no_field(
+    columns: Mapping[str, pl.DataType], own: Sequence[str] = (), *, on_close: bool
+) -> None:
+    """Raise PipelineError if a column of results has the name of a field of every row.
+
+    ``own``: fields that only rows of this join have.
+    """
+    for name in (*row_fields(by_id=True), *own, *[REVISION] * on_close):
         if name in columns:
             raise PipelineError(
                 f"join: column {name!r} clashes with a field of every row; rename or drop it with "

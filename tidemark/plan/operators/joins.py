@@ -116,6 +116,7 @@ def join_body(
         stage.max_pairs,
         self_join=stage.inputs[0] == stage.inputs[1],
         operator=operator,
+        windows=stage.windows,
     )
 
 
@@ -134,6 +135,8 @@ def reach_ms(stage: AnyJoinStage) -> int:
     """Return how long after a row its results may be, without the allowed lateness."""
     if isinstance(stage, TableStage):
         return 0
+    if stage.windows is not None:
+        return stage.windows.longest_ms
     return max(stage.upper_ms, -stage.lower_ms, 0)
 
 
@@ -159,6 +162,8 @@ def bounds_name(stage: AnyJoinStage) -> str:
     """Return the bounds as a part of the name of a stage."""
     if isinstance(stage, TableStage):
         return f"table-keep-{duration_text(stage.keep_ms)}"
+    if stage.windows is not None:
+        return stage.windows.label
     if stage.relation == "keep":
         return f"keep-{duration_text(stage.upper_ms)}"
     upper = "to" if stage.upper is None else "to-at-most"
@@ -193,6 +198,8 @@ def bounds_text(stage: AnyJoinStage) -> str:
     """Return the times of the right rows that a left row may join, from its own time on."""
     if isinstance(stage, TableStage):
         return f"with a table, keep {duration_text(stage.keep_ms)}"
+    if stage.windows is not None:
+        return f"in {stage.windows.label}"
     if stage.relation == "keep":
         return f"keep {duration_text(stage.upper_ms)}"
     upper = duration_text(stage.upper_ms)
