@@ -10,7 +10,7 @@ from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
-FIRST, HELD, BY_DAY, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FIRST, HELD, BY_DAY, ONE_ROW, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
@@ -57,3 +57,17 @@ def test_orders_and_payments_of_a_day_join():
     # The day in Madrid ends at 23:00 UTC in winter.
     paid, unpaid = ("a", 22 * hour, 1), ("b", 22 * hour, None)
     assert found == {paid, unpaid, ("b", None, 23 * hour)}
+
+
+def test_an_order_has_one_row_with_all_its_payments():
+    names: dict[str, Any] = {}
+    exec(compile(FIRST + ONE_ROW, "docs/how-to-join.md", "exec"), names)
+    with InProcess(names["shop"]) as run:
+        run.send("orders", {"id": "a", "at": 0}, {"id": "b", "at": 0})
+        run.send("payments", *({"order": "a", "at": n, "paid": 7 - n} for n in (1, 2)))
+        run.idle("orders", "3h")
+        run.idle("payments", "3h")
+        sums = {(r["order"], r["payments"], r["paid"]) for r in run.published("paid-in-all")}
+        least = {(r["order"], r["at_right"], r["paid"]) for r in run.published("least-payment")}
+    assert sums == {("a", 2, 11), ("b", 0, None)}
+    assert least == {("a", 2, 5), ("b", None, None)}

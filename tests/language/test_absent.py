@@ -41,13 +41,15 @@ def test_each_method_that_another_kind_has_names_the_kind_and_the_remedy(kind):
         with pytest.raises(PipelineError, match=rf"^{name}: .* has no such method; ") as refused:
             getattr(stream, name)
         remedy = str(refused.value).partition("; ")[2]
-        assert any(f"{call}()" in remedy for call in ("key_by", "window", "aggregate")), remedy
+        calls = ("key_by", "window", "aggregate", "join")
+        assert any(f"{call}()" in remedy for call in calls), remedy
 
 
 TABLE = [
     (Stream, "window", "window: a stream without a key has no such method; call key_by() first"),
     (OrderedStream, "scan", "scan: a stream without a key has no such method; call key_by() first"),
     (AggregatedStream, "aggregate", "a stream of results has no such method; call key_by() first"),
+    (Stream, "first", "call first on the result of join()"),
     (Stream, "updates", "call updates on the result of aggregate()"),
     (KeyedStream, "unnest", "a keyed stream has no such method; use unnest before key_by()"),
     (KeyedStream, "key_by", "name all columns of the key in one key_by()"),

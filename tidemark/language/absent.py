@@ -10,6 +10,7 @@ _KINDS = {
     "KeyedStream": "a keyed stream",
     "WindowedStream": "a stream in windows",
     "AggregatedStream": "a stream of results",
+    "JoinedStream": "a joined stream",
 }
 
 _OTHER_NAMES = {
@@ -74,6 +75,8 @@ def _remedy(kind: str, name: str, methods: Mapping[str, list[str]]) -> str:
         return f"call {name} on the result of aggregate()"
     if name in methods["WindowedStream"]:
         return f"call window() before {name}"
+    if name in methods["JoinedStream"]:
+        return f"call {name} on the result of join()"
     if name in _OTHER_NAMES:
         used = _OTHER_NAMES[name]
         method = used.partition("(")[0]
@@ -88,10 +91,11 @@ def _methods() -> dict[str, list[str]]:
     """Return the public methods and properties of each kind of stream."""
     # These modules use this one.
     from tidemark.language.aggregated import AggregatedStream
+    from tidemark.language.joins.joined_stream import JoinedStream
     from tidemark.language.keyed import KeyedStream, WindowedStream
     from tidemark.language.stream import Stream
 
-    kinds = (Stream, KeyedStream, WindowedStream, AggregatedStream)
+    kinds = (Stream, KeyedStream, WindowedStream, AggregatedStream, JoinedStream)
     return {
         kind.__name__: [name for name in dir(kind) if not name.startswith("_")] for kind in kinds
     }

@@ -20,13 +20,18 @@ def columns_read(output: Output) -> frozenset[str]:
     windowed, aggregation = output.windowed, output.aggregation
     if output.merges:
         return frozenset(windowed.node.columns)
-    found = (
-        _of_function(name, function, aggregation)
-        for name, function in aggregation.aggregates.items()
-    )
     named = frozenset(_names(windowed.window)).intersection(aggregation.columns)
     own = (name for name in aggregation.columns if name.startswith("@"))  # as of punctuation()
-    return named.union(own, windowed.key, *found)
+    return named.union(own, windowed.key, columns_of(aggregation))
+
+
+def columns_of(aggregation: Aggregation) -> frozenset[str]:
+    """Return the columns that aggregates depend on."""
+    return frozenset(
+        column
+        for name, function in aggregation.aggregates.items()
+        for column in _of_function(name, function, aggregation)
+    )
 
 
 def columns_used(output: JoinOutput, ends: Iterable[KeyedNode]) -> frozenset[str]:

@@ -317,7 +317,7 @@ def _state_signature(output: Output, stream: StreamPlan) -> dict[str, str]:
         "stream": stream.name,
         "key": columns_text(stream.key, stream.columns),
         "windows": windows_text(output.windowed),
-        "aggregates": aggregates_text(output),
+        "aggregates": aggregates_text(output.aggregation),
         "types": columns_text(types, types),
     }
 

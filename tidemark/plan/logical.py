@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.gathering_join import Gathering
 from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.table_join import TableKind, Wait
 from tidemark.core.operators.ordered.operator import RowRule
@@ -177,7 +178,7 @@ class OrderedStage:
 
 @dataclass(frozen=True, eq=False)
 class JoinStage:
-    """The pairs of rows of two keyed streams; the results are a stream.
+    """The pairs of rows of two keyed streams, or its left rows; the results are a stream.
 
     ``shown``: by side, the name in a result of each column of the side, without the key.
     The other fields are those of ``StreamJoin``.
@@ -195,6 +196,7 @@ class JoinStage:
     max_pairs: int
     relation: Relation
     windows: AlignedWindows | None = None
+    gathering: Gathering | None = None
 
     @property
     def key(self) -> tuple[str, ...]:

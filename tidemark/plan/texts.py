@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.rows.expression import Columns
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.trigger import OnClose
@@ -12,12 +13,12 @@ from tidemark.plan.logical import Output, WindowDefinition
 def described(output: Output) -> str:
     """Return what an operator computes."""
     phase = "partials of " if output.partials_of else "merged " if output.merges else ""
-    return f"{phase}{aggregates_text(output)} in {windows_text(output.windowed)}"
+    return f"{phase}{aggregates_text(output.aggregation)} in {windows_text(output.windowed)}"
 
 
-def aggregates_text(output: Output) -> str:
-    """Return the aggregates of an output as a user writes them."""
-    return ", ".join(f"{name}={kind}" for name, kind in output.aggregation.aggregates.items())
+def aggregates_text(aggregation: Aggregation) -> str:
+    """Return aggregates as a user writes them."""
+    return ", ".join(f"{name}={kind}" for name, kind in aggregation.aggregates.items())
 
 
 def columns_text(names: Iterable[str], columns: Columns) -> str:

@@ -69,8 +69,7 @@ def joins(draw: st.DrawFn) -> StreamJoin:
 def gathering_joins(draw: st.DrawFn) -> GatheringJoin:
     """Draw a join with one row for each left row."""
     plain = replace(draw(joins()), how=draw(st.sampled_from(("left", "inner"))), on_close=False)
-    fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
-    return GatheringJoin(**fields, gathering=draw(st.sampled_from(GATHERINGS)))
+    return GatheringJoin.of(plain, draw(st.sampled_from(GATHERINGS)))
 
 
 @st.composite

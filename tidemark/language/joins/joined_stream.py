@@ -5,14 +5,16 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.operators.ports import LATE
 from tidemark.core.operators.rows import row_fields
 from tidemark.core.rows.byte_text import has_bytes
 from tidemark.core.windows.pane import REVISION
 from tidemark.errors import PipelineError
+from tidemark.language.joins.gathered import aggregated_partners, first_of
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
-from tidemark.plan.logical import AnyJoinStage, Format, JoinOutput
+from tidemark.plan.logical import AnyJoinStage, Format, JoinOutput, JoinStage, Node
 from tidemark.plan.operators.joins import join_body
 from tidemark.serde.avro_results import record_schema
 
@@ -25,6 +27,35 @@ class JoinedStream(Stream):
 
     def __repr__(self) -> str:
         return f"JoinedStream({self.stage.how}, {', '.join(self.node.columns)})"
+
+    def first(self, by: str | pl.Expr | None = None) -> "JoinedStream":
+        """Return one row for each left row: with the first of its partners, once it is final.
+
+        The first is the earliest in event time, or the one with the least ``by``, where null comes
+        last.  ``by`` is over the columns of the join.
+
+        Raises:
+            PipelineError: ``by`` is not a value that has an order, or the join is with a table, in
+                windows, not "inner" or "left", or with ``on_close()``.
+        """
+        return self._gathered(first_of(self.node.columns, self.stage, by))
+
+    def aggregate(self, **aggregates: AggregateFunction) -> "JoinedStream":
+        """Return one row for each left row: its columns and aggregates of its partners, once final.
+
+        Aggregates are over the columns of the join: ``aggregate(n=count(), paid=sum("paid"))``.
+        The row of a left join without partners has aggregates of zero rows.
+
+        Raises:
+            PipelineError: a value is not an aggregate, does not fit the columns, or its name is
+                taken; or the join is with a table, in windows, not "inner" or "left", or with
+                ``on_close()``.
+        """
+        return self._gathered(aggregated_partners(self.node.columns, self.stage, aggregates))
+
+    def _gathered(self, node: Node) -> "JoinedStream":
+        assert isinstance(node.stage, JoinStage), "the stage of the join, changed"
+        return JoinedStream(self.dataflow, node, node.stage)
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish rows on topic ``<pipeline>.<name>``.

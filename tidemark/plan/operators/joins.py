@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import polars as pl
 
+from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.gathering_join import First, Gathering, GatheringJoin
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin
@@ -14,6 +16,7 @@ from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import DEAD, ROWS, Input
 from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
+from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.logical import (
     MAX_PAIRS,
@@ -21,12 +24,13 @@ from tidemark.plan.logical import (
     AnyJoinStage,
     AnyOutput,
     JoinOutput,
+    JoinStage,
     Node,
     TableStage,
     advances,
 )
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
-from tidemark.plan.texts import columns_text
+from tidemark.plan.texts import aggregates_text, columns_text
 
 
 def join_operator(
@@ -102,7 +106,7 @@ def join_body(
             stage.on_close,
             stage.deleted,
         )
-    return StreamJoin(
+    join = StreamJoin(
         stage.key,
         left,
         right,
@@ -118,6 +122,7 @@ def join_body(
         operator=operator,
         windows=stage.windows,
     )
+    return join if stage.gathering is None else GatheringJoin.of(join, stage.gathering)
 
 
 def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
@@ -137,15 +142,28 @@ def reach_ms(stage: AnyJoinStage) -> int:
         return 0
     if stage.windows is not None:
         return stage.windows.longest_ms
-    return max(stage.upper_ms, -stage.lower_ms, 0)
+    before_ms, after_ms = max(-stage.lower_ms, 0), max(stage.upper_ms, 0)
+    # A right row is shown by a left row after it, when that is due.
+    return before_ms + after_ms if stage.gathering is not None else max(before_ms, after_ms)
 
 
 def _kept(stage: AnyJoinStage, used: Collection[str]) -> tuple[dict[str, str], ...]:
-    """Return the columns of each side that results show or the condition names."""
-    needed = {*used, *(() if isinstance(stage, TableStage) else _roots(stage.condition))}
-    return tuple(
-        {column: name for column, name in shown.items() if name in needed} for shown in stage.shown
-    )
+    """Return the columns of each side that results show, or that expressions over pairs name."""
+    left, right = stage.shown
+    named: set[str] = set()
+    of_right = {*used}
+    if isinstance(stage, JoinStage):
+        named |= {*_roots(stage.condition)}
+        if isinstance(stage.gathering, First):
+            named |= {*_roots(stage.gathering.by)}
+        elif stage.gathering is not None:
+            named |= columns_of(stage.gathering)
+            of_right = set()  # results show aggregates in their place
+    return _shown(left, named | {*used}), _shown(right, named | of_right)
+
+
+def _shown(names: Mapping[str, str], needed: Collection[str]) -> dict[str, str]:
+    return {column: name for column, name in names.items() if name in needed}
 
 
 def _reads(stage: AnyJoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
@@ -170,6 +188,15 @@ def bounds_name(stage: AnyJoinStage) -> str:
     return f"{_distance(stage.lower_ms)}-{upper}-{_distance(stage.upper_ms)}"
 
 
+def gathering_name(stage: AnyJoinStage) -> tuple[str, ...]:
+    """Return what left rows show of their partners, as parts of the name of a stage."""
+    if isinstance(stage, TableStage) or stage.gathering is None:
+        return ()
+    if isinstance(stage.gathering, First):
+        return ("first",)
+    return ("-".join(stage.gathering.aggregates),)
+
+
 def _distance(ms: int) -> str:
     """Return where a right row lies, in characters of names."""
     return f"{duration_text(abs(ms))}-{'before' if ms < 0 else 'after'}" if ms else "same-time"
@@ -189,9 +216,19 @@ def join_text(stage: AnyJoinStage) -> str:
         text += f", allowed lateness {duration_text(stage.allowed_lateness_ms)}"
     if stage.on_close:
         text += ", on close"
-    if not isinstance(stage, TableStage) and stage.max_pairs != MAX_PAIRS:
-        text += f", at most {stage.max_pairs:,} pairs a row"
+    if not isinstance(stage, TableStage):
+        if stage.max_pairs != MAX_PAIRS:
+            text += f", at most {stage.max_pairs:,} pairs a row"
+        text += _gathering_text(stage.gathering)
     return text
+
+
+def _gathering_text(gathered: Gathering | None) -> str:
+    if gathered is None:
+        return ""
+    if isinstance(gathered, Aggregation):
+        return f", for each left row {aggregates_text(gathered)}"
+    return ", first" if gathered.by is None else f", first by {whole_text(gathered.by)}"
 
 
 def bounds_text(stage: AnyJoinStage) -> str:

@@ -31,7 +31,7 @@ from tidemark.plan.logical import (
     TableStage,
 )
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
-from tidemark.plan.operators.joins import bounds_name, reach_ms
+from tidemark.plan.operators.joins import bounds_name, gathering_name, reach_ms
 from tidemark.plan.operators.late import late_output
 from tidemark.plan.operators.two_phases import in_two_phases, is_in_two_phases, partials_parts
 from tidemark.plan.physical import DerivedPlan, Plan
@@ -114,7 +114,7 @@ def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOu
 def _parts(stage: AnyStage) -> tuple[str, ...]:
     key = "-".join(shown_key(stage.inputs[0].key)) or "all"
     if isinstance(stage, JoinStage | TableStage):
-        return key, f"{stage.how}-join", bounds_name(stage)
+        return key, f"{stage.how}-join", bounds_name(stage), *gathering_name(stage)
     if isinstance(stage, LateStage):
         of = stage.of
         what = of.rule.name_parts if isinstance(of, OrderedStage) else (of.windowed.window.label,)

@@ -58,7 +58,7 @@ def partials_parts(output: Output) -> tuple[str, str]:
     A change of windows or aggregates gives another name.  So the operator of the changed output
     begins with a state of its own, and only the output starts afresh.
     """
-    texts = windows_text(output.windowed), aggregates_text(output)
+    texts = windows_text(output.windowed), aggregates_text(output.aggregation)
     types = (f"{name}: {dtype}" for name, dtype in output.aggregation.types.items())
     return output.name, f"partials-{digest([*texts, *types])}"
 

@@ -50,8 +50,7 @@ def gathering(drawn: JoinRules, what: Gathering, sides: Any = SIDES) -> Operator
     """Return the operator that gathers the partners of left rows."""
     made = operator(drawn, sides)
     assert isinstance(made.body, StreamJoin)
-    fields = {name: getattr(made.body, name) for name in made.body.__dataclass_fields__}
-    return replace(made, body=GatheringJoin(**fields, gathering=what))
+    return replace(made, body=GatheringJoin.of(made.body, what))
 
 
 def published(made: Operator, segments: Any, happen: Incidents) -> tuple[list[Any], list[Rejected]]:

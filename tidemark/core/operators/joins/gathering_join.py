@@ -5,7 +5,7 @@ all partners that can come.  So nothing is withdrawn, and the order of the log d
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,8 @@ from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.time_index import counts_of, find, pairs_of
 from tidemark.core.operators.operator import Frames
+from tidemark.core.rows.expression import output_types
+from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Numbers, same_keys
@@ -74,6 +76,8 @@ class GatheredResults(Results):
         left, right = state.left.ids(places).at(row), state.right.ids(partner)
         holds &= (left.high != right.high) | (left.low != right.low)
         holds &= self.is_met(values)
+        if isinstance(self.gathering, Aggregation):
+            holds[[*self.gathering.refusals(values)]] = False
         some = np.flatnonzero(holds)
         values, row, partner = lines_at(values, some), row[some], partner[some]
         order = self._order(values, row, partner, state.right)
@@ -84,6 +88,16 @@ class GatheredResults(Results):
             return results
         return results.filter(pl.Series(np.bincount(row, minlength=places.size) > 0))
 
+    @cached_property
+    def _by_type(self) -> pl.DataType:
+        """The type of ``by``."""
+        assert isinstance(self.gathering, First)
+        assert self.gathering.by is not None
+        key = {name: self.left.columns[name] for name in self.key}
+        columns = {**key, **self.left.results, **self.right.results}
+        (dtype,) = output_types([self.gathering.by], columns, "by").values()
+        return dtype
+
     def _order(
         self, values: pl.DataFrame, row: Numbers, partner: Numbers, right: SideRows
     ) -> Numbers:
@@ -92,7 +106,8 @@ class GatheredResults(Results):
         by = self.gathering.by if isinstance(self.gathering, First) else None
         if by is None:
             return np.lexsort((low, at_ms, row))
-        found = comparable(values.select(by.alias("by")).to_series())
+        first_by, _ = row_values(by, values, self._by_type)
+        found = comparable(first_by)
         ordered = [pl.Series(row), rank_of(found), found, pl.Series(at_ms), pl.Series(low)]
         numbered = pl.DataFrame([each.alias(str(n)) for n, each in enumerate(ordered)])
         place = numbered.select(pl.arg_sort_by(*numbered.columns)).to_series()
@@ -134,6 +149,12 @@ class GatheringJoin(StreamJoin):
     """
 
     gathering: Gathering = First()
+
+    @classmethod
+    def of(cls, join: StreamJoin, what: Gathering) -> "GatheringJoin":
+        """Return the join whose left rows gather their partners."""
+        own = {field.name: getattr(join, field.name) for field in fields(StreamJoin)}
+        return cls(**own, gathering=what)
 
     def __post_init__(self) -> None:
         """Check what the language has made sure of."""
