@@ -47,6 +47,10 @@ def keyed(pipeline, topic):
             "join(within): a join with a table has no such option; leave it out",
         ),
         (
+            lambda p: keyed(p, "a").join(keyed(p, "b").table(keep="1d"), window=tumbling("1m")),
+            "join(window): a join with a table has no such option; leave it out",
+        ),
+        (
             lambda p: keyed(p, "a").join(keyed(p, "b").table(keep="1d"), wait="never"),
             "join(wait): 'never' is not one of ('event_time', 'arrival')",
         ),
