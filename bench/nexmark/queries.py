@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from bench.nexmark.aggregates import AGGREGATES
+from bench.nexmark.highest_bids import HIGHEST_BIDS
 from bench.nexmark.joins import JOINS
 from bench.nexmark.query import Query
 from bench.nexmark.rows import ROWS
 from bench.nexmark.windows import WINDOWS
 
-QUERIES: Mapping[str, Query] = dict(
-    sorted({**ROWS, **WINDOWS, **AGGREGATES, **JOINS}.items(), key=lambda each: int(each[0][1:]))
-)
+_ALL = {**ROWS, **WINDOWS, **AGGREGATES, **JOINS, **HIGHEST_BIDS}
+
+QUERIES: Mapping[str, Query] = dict(sorted(_ALL.items(), key=lambda each: int(each[0][1:])))

@@ -44,7 +44,8 @@ class Query:
         reads: kinds of events.
         declare: ends streams, by kind, with an output named RESULTS.
         sql: the rows that must come out.
-        results: SQL that makes such rows of the table ``results``.
+        results: SQL that makes such rows of the table ``results``; it may look at the rows of
+            ``sql`` as the table ``wanted``.
     """
 
     says: str

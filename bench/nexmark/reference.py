@@ -53,7 +53,8 @@ class Reference:
     def compare(self, wanted: str, given: str, results: pl.DataFrame) -> Comparison:
         """Compare the rows of two queries as multisets.
 
-        ``wanted``: SQL over the tables of events.  ``given``: SQL over the table ``results``.
+        ``wanted``: SQL over the tables of events.  ``given``: SQL over the tables ``results`` and
+        ``wanted``.
         """
         path = self._folder / "results.parquet"
         results.write_parquet(path)
