@@ -6,7 +6,7 @@ import pytest
 from tidemark.core.operators.ports import pane_port
 from tidemark.core.operators.rows import rows_port
 from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
-from tidemark.runtime.keyed.lost_rows import FirstMarks, without_lost_rows
+from tidemark.runtime.keyed.lost_rows import FirstMarks, lost_of_stages, without_lost_rows
 
 
 def segment(*marks: tuple[str, int]) -> Segment:
@@ -32,6 +32,16 @@ def test_only_the_first_mark_of_a_source_counts():
     marks = FirstMarks({"t": 0}, heard=["t/1"])
     assert marks.lost_until_ms(segment(("t/0", NEVER_MS), ("t/1", 7))) is None
     assert marks.lost_until_ms(segment(("t/0", 7), ("t/2", 3))) == 3
+
+
+def test_the_first_mark_of_a_stage_tells_whether_results_are_lost():
+    marks = FirstMarks({"t": 0})
+    first = segment(("op:sums/3", NEVER_MS), ("op:sums", 7), ("op:new", NEVER_MS), ("op:x", 9))
+    assert marks.lost_until_ms(first) is None
+    assert marks.lost_until_ms(segment(("op:sums", 9), ("op:new", 8))) is None
+    text = lost_of_stages(marks.lost_stages, {"op:sums", "op:new"})
+    assert text == "results of 'sums' from before its beginning"
+    assert lost_of_stages(marks.lost_stages, {"op:new", "t"}) == ""
 
 
 def test_a_message_says_what_is_not_published():

@@ -30,7 +30,12 @@ from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.lost_rows import FirstMarks, are_whole, without_lost_rows
+from tidemark.runtime.keyed.lost_rows import (
+    FirstMarks,
+    are_whole,
+    lost_of_stages,
+    without_lost_rows,
+)
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant, instant_text
 from tidemark.serde.changelog import Commit
@@ -167,8 +172,17 @@ class KeyedOperator:
 
     def _note_lost_rows(self, segments: Iterable[Segment]) -> None:
         """Note the windows that lack rows from before the beginning of the log."""
+        known = len(self._first_marks.lost_stages)
         found = filter(None, map(self._first_marks.lost_until_ms, segments))
         lost_ms = max(found, default=None)
+        lost = self._first_marks.lost_stages[known:]
+        if results := lost_of_stages(lost, self.plan.operator.sources):
+            _log.warning(
+                "%s: its log lacks %s; its own may lack rows of these. 'tidemark reset PIPELINE' "
+                "computes them from the raw topics",
+                self.where,
+                results,
+            )
         before = self._generation
         if lost_ms is None or before is None or lost_ms <= (before.lost_until_ms or NEVER_MS):
             return

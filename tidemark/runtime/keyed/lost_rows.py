@@ -11,7 +11,7 @@ import polars as pl
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.time.raw_topics import value_of
-from tidemark.core.time.segment import NEVER_MS, Segment
+from tidemark.core.time.segment import NEVER_MS, Segment, is_operator_source, operator_of
 from tidemark.core.time.watermark import delay_ms, largest_of
 from tidemark.core.windows.pane import START, WINDOW
 from tidemark.plan.physical import OperatorPlan, Plan
@@ -31,9 +31,14 @@ class FirstMarks:
     """Watches for the first mark of each source."""
 
     def __init__(self, delays_ms: Mapping[str, int], heard: Iterable[str] = ()) -> None:
-        """``delays_ms``: by raw topic or pattern.  ``heard``: sources whose first mark has come."""
+        """``delays_ms``: by raw topic or pattern.  ``heard``: sources whose first mark has come.
+
+        ``lost_stages``: the stages with marks before the beginning, by their names as sources.
+        Rows of theirs may be lost.  Their times are not known: a task may be ahead of these marks.
+        """
         self._delays_ms = delays_ms
         self._heard = set(heard)
+        self.lost_stages: list[str] = []
 
     def lost_until_ms(self, segment: Segment) -> int | None:
         """Return the largest event time that rows before first marks may have, else None.
@@ -45,10 +50,23 @@ class FirstMarks:
             if mark.source in self._heard:
                 continue
             self._heard.add(mark.source)
+            if mark.watermark_before_ms == NEVER_MS:
+                continue
             delay = value_of(self._delays_ms, mark.topic)
-            if delay is not None and mark.watermark_before_ms != NEVER_MS:
+            if is_operator_source(mark.source):
+                self.lost_stages.append(mark.source)
+            elif delay is not None:
                 found.append(largest_of(mark.watermark_before_ms, delay))
         return max(found, default=None)
+
+
+def lost_of_stages(lost: Iterable[str], sources: Collection[str]) -> str:
+    """Return, for messages, what a log lacks of the stages that an operator reads; "" for nothing.
+
+    ``lost``: stages as ``FirstMarks`` has them.  ``sources``: of the operator.
+    """
+    names = [repr(operator_of(each)) for each in lost if each in sources]
+    return f"results of {' and '.join(names)} from before its beginning" if names else ""
 
 
 def without_lost_rows(port: Port, readers: Sequence[str] = ()) -> str:

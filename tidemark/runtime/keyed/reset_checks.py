@@ -21,7 +21,7 @@ from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import partitions_of
-from tidemark.runtime.keyed.lost_rows import FirstMarks, delays_ms
+from tidemark.runtime.keyed.lost_rows import FirstMarks, delays_ms, lost_of_stages
 from tidemark.runtime.service.stats import instant_text
 from tidemark.serde.segments import segment_at
 
@@ -141,10 +141,12 @@ def _require_whole(
     marks = FirstMarks(delays_ms(plan, operator))
     for _, segment in segments:
         lost_ms = marks.lost_until_ms(segment)
+        lost = lost_of_stages(marks.lost_stages, operator.operator.sources)
         if lost_ms is not None:
+            lost = f"rows with event times up to {instant_text(lost_ms)}"
+        if lost:
             raise ConfigurationError(
-                f"{at} lacks rows with event times up to {instant_text(lost_ms)}, so operator "
-                f"{operator.name!r} cannot make their results again. Leave out --delete-results, "
-                "or compute everything from the raw topics: 'tidemark reset PIPELINE "
-                "--delete-results'"
+                f"{at} lacks {lost}, so operator {operator.name!r} cannot make their results "
+                "again. Leave out --delete-results, or compute everything from the raw topics: "
+                "'tidemark reset PIPELINE --delete-results'"
             )
