@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from bench.cpu import used_s
 from bench.latency.load import PARTITIONS, started
 from bench.latency.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
@@ -57,8 +58,8 @@ def main() -> int:
         status = load.wait()
     print(reader.table(asked.partitions))
     took_s = (end_ms - begin_ms) / 1000
-    for name, used_s in after_s.items():
-        print(f"{name}: {(used_s - before_s[name]) / took_s:.2f} cores")
+    for name, spent_s in after_s.items():
+        print(f"{name}: {(spent_s - before_s[name]) / took_s:.2f} cores")
     return 0 if is_whole and not status else 1
 
 
@@ -67,12 +68,7 @@ def _cpu_s(broker: int) -> dict[str, float]:
     tasks = Path("/proc/self/task").glob("*/children")
     children = [int(child) for each in tasks for child in each.read_text().split()]
     services = [each for each in children if MODULE in Path(f"/proc/{each}/cmdline").read_text()]
-    return {"broker": _used_s(broker), "services": sum(map(_used_s, services))}
-
-
-def _used_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+    return {"broker": used_s(broker), "services": sum(map(used_s, services))}
 
 
 def _arguments() -> argparse.Namespace:
@@ -136,11 +132,16 @@ class StageReader:
 
     def table(self, partitions: int) -> str:
         """Return the latencies in ms as a Markdown table, a row for each stage."""
-        lines = [["partitions", "stages", "rows", *(f"{name} ms" for name in _SHARES)]]
+        heads = (*(f"{name} ms" for name in _SHARES), "p99 added ms")
+        lines = [["partitions", "stages", "rows", *heads]]
         lines.append(["--:"] * len(lines[0]))
+        before_ms = 0.0
         for stages, found in enumerate(self._histograms.values(), 1):
-            quantiles = (f"{found.quantile(share) / 1000:.0f}" for share in _SHARES.values())
-            lines.append([str(partitions), str(stages), f"{found.count:,}", *quantiles])
+            shown_ms = [found.quantile(share) / 1000 for share in _SHARES.values()]
+            shown_ms.append(shown_ms[-1] - before_ms)
+            before_ms = shown_ms[-2]
+            figures = (f"{each:.0f}" for each in shown_ms)
+            lines.append([str(partitions), str(stages), f"{found.count:,}", *figures])
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -4,18 +4,21 @@ python -m bench.nexmark [--n 30000] [--seed 1] [--late 0.01] [--kafka] [q11 q15 
 
 Each query runs over n events, of which some arrive late, and its results are compared with SQL over
 all events.  It runs in this process, or with --kafka as services on a broker, exactly once.  Rates
-are events per CPU second of the process or of all services.  Status 1 if any row differs.
+are events per CPU second of the process or of all services.  The CPU time of the broker includes
+that of the topics and of reading the results.  Status 1 if any row differs.
 """
 
 import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
+from bench.cpu import used_s
 from bench.nexmark import in_process, on_kafka
 from bench.nexmark.arrival import all_arrivals, values
 from bench.nexmark.flink.queries import FLINK
@@ -62,22 +65,29 @@ def _on_kafka(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -
     with Broker(folder / "broker") as broker:
         source = on_kafka.Input(broker.address, events, asked.partitions)
         print(
-            "| query | rows | late | difference | events/CPU s | events/s |\n"
-            "|---|--:|--:|---|--:|--:|"
+            "| query | rows | late | difference | events/CPU s | events/s | broker CPU s |\n"
+            "|---|--:|--:|---|--:|--:|--:|"
         )
         for name in queries:
             query = QUERIES[name]
-            read = _read(query, events)
-            yield _reported(name, on_kafka.run(name, query, source, reference), read)
+            runs = {name: partial(on_kafka.run, name, query, source, reference)}
             if flink is not None and name in FLINK:
-                made = flink.run(name, query, FLINK[name], source, reference)
-                yield _reported(f"{name} Flink", made, read)
+                of_flink = partial(flink.run, name, query, FLINK[name], source, reference)
+                runs[f"{name} Flink"] = of_flink
+            for shown, run in runs.items():
+                yield _reported(shown, run, _read(query, events), broker.pid or 0)
 
 
-def _reported(name: str, made: on_kafka.KafkaRun, read: int) -> bool:
-    """Print the row of a query; return whether its results are right."""
+def _reported(name: str, run: Callable[[], on_kafka.KafkaRun], read: int, broker: int) -> bool:
+    """Run a query and print its row; return whether its results are right.
+
+    ``read``: the number of events that it reads.  ``broker``: the process of the broker.
+    """
+    before_s = used_s(broker)
+    made = run()
     rates = f"{read / made.cpu_s:,.0f} | {read / made.read_s:,.0f}"
-    print(f"{_row(name, made.comparison, made.late)} {rates} |", flush=True)
+    row = _row(name, made.comparison, made.late)
+    print(f"{row} {rates} | {used_s(broker) - before_s:.1f} |", flush=True)
     return made.comparison.is_equal
 
 
