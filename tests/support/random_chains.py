@@ -73,10 +73,33 @@ def normal(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(chain)
 
 
+@st.composite
+def updating(draw: st.DrawFn, windows: st.SearchStrategy[Windows], unit_ms: int) -> Any:
+    """Draw a chain of which the first stage, and perhaps others, hands on every result."""
+    chain: list[Stage] = []
+    for number, stage in enumerate(normal(draw(chains(windows, unit_ms)))):
+        over_updates = number > 0 and chain[-1].after == "every"
+        after = "every" if number == 0 else draw(st.sampled_from(["final", "every"]))
+        if over_updates:
+            triggers = ["close", "close", "final", "update"]
+        elif stage.windows.kind == "session":
+            triggers = ["close", "close", "update"]
+        else:
+            triggers = ["close", "close", "update", "rows", "time"]
+        if stage.lateness_ms and not over_updates:
+            triggers.append("late")
+        chain.append(stage._replace(after=after, trigger=draw(st.sampled_from(triggers))))
+    return tuple(chain)
+
+
 ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
-ACTIONS = st.one_of(
+RUNNING = st.one_of(
     st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
     st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
+)
+ACTIONS = st.one_of(
+    RUNNING,
+    RUNNING,
     st.tuples(st.just("crash"), st.sampled_from(["windowing", "sessions"]), st.just(0)),
 )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles.chain import Result, Stage, results
+from tests.oracles.chain import Result, results
 from tests.support.random_chains import (
     ACTIONS,
     DAYS,
@@ -16,10 +16,9 @@ from tests.support.random_chains import (
     SECOND,
     WINDOWS,
     build,
-    chains,
     happen,
-    normal,
     raw_rows,
+    updating,
 )
 from tidemark import (
     Pipeline,
@@ -38,29 +37,8 @@ from tidemark import (
 )
 from tidemark import max as biggest
 from tidemark import sum as total
-from tidemark.errors import ConfigurationError
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.operators.stages import require_no_updates
 from tidemark.testing import InProcess
-
-
-@st.composite
-def updating(draw, windows, unit_ms):
-    """Draw a chain of which the first stage, and perhaps others, hands on every result."""
-    chain: list[Stage] = []
-    for number, stage in enumerate(normal(draw(chains(windows, unit_ms)))):
-        over_updates = number > 0 and chain[-1].after == "every"
-        after = "every" if number == 0 else draw(st.sampled_from(["final", "every"]))
-        if over_updates:
-            triggers = ["close", "close", "final", "update"]
-        elif stage.windows.kind == "session":
-            triggers = ["close", "close", "update"]
-        else:
-            triggers = ["close", "close", "update", "rows", "time"]
-        if stage.lateness_ms and not over_updates:
-            triggers.append("late")
-        chain.append(stage._replace(after=after, trigger=draw(st.sampled_from(triggers))))
-    return tuple(chain)
 
 
 @settings(max_examples=25)
@@ -226,14 +204,3 @@ def test_rows_that_replace_each_other_are_only_read_by_windows():
     with pytest.raises(PipelineError, match=r"aggregate: rows of updates\(\)"):
         windows.aggregate(first=first("n", order="arrival"))
     assert rows.filter(col("n") > 1).union(rows.filter(col("n") < 2)).columns == rows.columns
-
-
-def test_a_replay_does_not_run_stages_with_updates_again():
-    pipeline, keyed = pipeline_of()
-    results = keyed.window(tumbling("5s")).aggregate(n=count())
-    results.updates().key_by("key").window(tumbling("10s")).aggregate(n=total("n")).to("out")
-    plan = pipeline.plan()
-    (stage,) = (each.operator for each in plan.derived)
-    require_no_updates(plan, [], "replay from the log")
-    with pytest.raises(ConfigurationError, match="replay from the log"):
-        require_no_updates(plan, [stage], "replay from the log")

@@ -8,7 +8,8 @@
 
 A row goes to the segment whose mark has its number, or to an earlier one with the first mark of the
 stage that closes its event time.  Late rows carry their W, and a mark closes them if it is later
-than this W.  So the rows of an unchanged program are where they were, and the rows of another
+than this W.  Rows that replace each other are closed by a mark later than the clock that the stage
+had before them.  So the rows of an unchanged program are where they were, and the rows of another
 program precede the marks that close their windows.  A log without a mark of the stage gets the rows
 after its segments, in the order of recorded time.  So does a log that a hand-over writes anew, with
 the rows that no mark follows.
@@ -24,7 +25,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tidemark.core.operators.ports import Port
+from tidemark.core.operators.ports import CHANGES, Port
 from tidemark.core.time.segment import NEVER_MS, OFFSET, SourceMark, is_rows_of_operator
 from tidemark.ingest.derived import HandedOn, hand_on
 from tidemark.partition import Partition
@@ -197,8 +198,14 @@ class _Marks:
         return places
 
 
-def _times_ms(port: Port, results: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the time of each result that no mark before it may pass: event time, or its own W."""
+def _times_ms(port: Port, results: pl.DataFrame, before_ms: int) -> npt.NDArray[np.int64]:
+    """Return the time of each result that no mark before it may pass: event time, or its own W.
+
+    Results that replace others may lie behind.  No mark before them passes ``before_ms``, the
+    watermark of the stage before their segment.
+    """
+    if port.mode == CHANGES:
+        return np.full(results.height, before_ms)
     if port.watermark:
         return results[port.watermark].to_numpy()
     return (results[port.row_time.column] + port.row_time.shift_ms).to_numpy()
@@ -229,7 +236,8 @@ class _StageTask:
         segments = self._after_marks(rows)
         held = list(islice(segments, 1))  # all marks come before it
         new = self._logs_without_marks()
-        size = 1 if new else MAX_BATCH_SEGMENTS
+        is_apart = new or self._stage.derived.port.mode == CHANGES
+        size = 1 if is_apart else MAX_BATCH_SEGMENTS
         for batch in in_batches(chain(held, segments), lambda: size):
             yield from self._take(batch, new)
         yield self._reached(FIRST, [*range(len(self._marks))])
@@ -248,7 +256,7 @@ class _StageTask:
 
     def _logs_without_marks(self) -> frozenset[str]:
         fed = [*zip(self._stage.fed, self._marks, strict=True)]
-        marked = {at.topic for at, marks in fed if marks.watermarks}
+        marked = {at.topic for at, marks in fed if marks.watermarks or marks.ranges}
         return frozenset(at.topic for at, _ in fed) - marked
 
     def _take(self, batch: Sequence[tuple[int, bytes]], new: Collection[str]) -> Batches:
@@ -257,11 +265,12 @@ class _StageTask:
             recorded_ms = as_record(batch[0][1])["ingested_at_ms"]
             self._time_ms = max(self._time_ms, recorded_ms)
         derived = self._stage.derived
+        before_ms = self._replay.progress()[derived.operator].watermark_ms
         for output in self._replay.take(batch):
             results = output.frames.get(derived.port.name)
             if results is not None and results.height:
                 handed = hand_on(derived, results, self._number, output.handed_on)
-                times_ms = _times_ms(derived.port, results)
+                times_ms = _times_ms(derived.port, results, before_ms)
                 yield from self._placed(handed, times_ms, new)
         fed = enumerate(self._stage.fed)
         after = [place for place, at in fed if at.topic in new or self._is_past_marks]

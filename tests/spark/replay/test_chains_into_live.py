@@ -130,9 +130,6 @@ def test_the_same_chain_takes_over_what_its_services_left(broker, sessions):
 
 def test_what_a_hand_over_of_a_chain_refuses_it_refuses_before_it_writes(broker):
     with chain(broker, "chains-refused") as stack:
-        updates = chained.build(stack.name, **OPTIONS, updates=True).plan()
-        with pytest.raises(ConfigurationError, match="'tidemark reset PIPELINE --delete-results'"):
-            into_live(stack.config, updates, ReplayInput(), _no_spark, 1)
         stack.start("ingest")
         stack.await_partitions()
         with pytest.raises(ConfigurationError, match=r"chains-refused\.ingest has members"):

@@ -1,50 +1,42 @@
 """Replays of random chains in this process: from recorded rows, and with stages that run again.
 
-docs/replay.md, "Chains".  The tasks run as on Spark; sorted lists are in place of its shuffles.
+docs/replay.md, "Chains".
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import cycle
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Stage, Windows
+from tests.spark.support.remade import (
+    Logs,
+    end_of,
+    is_of_stage,
+    live,
+    logs_of,
+    raw_only,
+    replayed,
+    with_stages,
+    written,
+)
 from tests.support.random_chains import (
     LATE_ACTIONS,
-    ROWS,
+    RUNNING,
     SECOND,
     build,
     build_late,
     happen,
     late_stages,
 )
-from tidemark.core.time.segment import is_operator_source, operator_source
-from tidemark.partition import Partition
-from tidemark.plan.physical import DerivedPlan, Plan
-from tidemark.runtime.keyed.encoders import encoder_of
-from tidemark.serde.segments import decode_segment, encode_segment
-from tidemark.spark.log_replay import LogReplay
-from tidemark.spark.read.segment_rows import segment_batch, segment_rows
-from tidemark.spark.read.slices import slice_segment
-from tidemark.spark.replay.log_writer import written_as
+from tidemark.core.time.segment import operator_source
+from tidemark.serde.segments import decode_segment
 from tidemark.spark.replay.stages import remade_stage
-from tidemark.spark.stage_segments import StageAssembler
-from tidemark.spark.stage_tasks import (
-    MarkReader,
-    SegmentRouter,
-    StageRunner,
-    placed_batch,
-    placed_rows,
-)
 from tidemark.testing import InProcess
-
-Logs = dict[Partition, list[tuple[int, bytes]]]
 
 WINDOWS = st.one_of(
     st.builds(lambda n: Windows("hopping", n * SECOND, n * SECOND), st.integers(3, 12)),
@@ -65,14 +57,7 @@ CHAINS = st.lists(STAGES, min_size=2, max_size=3).map(tuple)
 CHANGES = st.lists(
     st.tuples(st.sampled_from([0, 3 * SECOND]), st.integers(1, 2)), min_size=3, max_size=3
 )
-ACTIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
-        st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
-    ),
-    min_size=1,
-    max_size=10,
-)
+ACTIONS = st.lists(RUNNING, min_size=1, max_size=10)
 
 
 def ran(stages: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) -> InProcess:
@@ -80,80 +65,6 @@ def ran(stages: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) -> I
     run = InProcess(build(stages, partitions, SECOND), raw_partitions=2)
     happen(run, actions, SECOND)
     return run
-
-
-def logs_of(run: InProcess) -> Logs:
-    """Return the logs with gaps between the offsets, as transactions leave them."""
-    return {
-        Partition(*at): [
-            (3 * n + 1, encode_segment(replace(each, ingested_at_ms=n)))
-            for n, each in enumerate(segments)
-        ]
-        for at, segments in run._log.items()
-    }
-
-
-def replayed(plan: Plan, logs: Logs, slices: int = 1) -> dict[str, Counter[str]]:
-    """Return the messages of each topic that a replay of logs gives, as a multiset."""
-    found: dict[str, Counter[str]] = {}
-    for log, values in logs.items():
-        for number in range(slices):
-            replay = LogReplay(plan, log, number)
-            if not replay.plans or not values:
-                continue
-            for output in replay.take([*_sliced(plan, log, values, number, slices)]):
-                for each in output.plan.published:
-                    rows = output.frames.get(each.port.name)
-                    if rows is not None and rows.height:
-                        _, lines = encoder_of(each).encode(rows)
-                        found.setdefault(each.topic, Counter()).update(map(_text, lines))
-    return found
-
-
-def _sliced(
-    plan: Plan, log: Partition, values: list[tuple[int, bytes]], number: int, slices: int
-) -> Iterator[tuple[int, bytes]]:
-    (of,) = (each for each in plan.logs if each.topic == log.topic)
-    for offset, value in values:
-        parts = slice_segment(decode_segment(value), [*of.key], of.partitions, slices)
-        yield offset, encode_segment(parts[number])
-
-
-def _text(line: bytes) -> str:
-    return json.dumps(json.loads(line), sort_keys=True)
-
-
-def live(run: InProcess) -> dict[str, Counter[str]]:
-    return {
-        topic: Counter(json.dumps(value, sort_keys=True) for value in values)
-        for topic, values in run._topics.items()
-        if values and topic != run.plan.dead_letters
-    }
-
-
-def with_stages(
-    plan: Plan, stages: Iterable[DerivedPlan], logs: Logs, *, whole: bool = False
-) -> Logs:
-    """Return logs with the rows of stages made again, as the tasks of Spark make them."""
-    for derived in stages:
-        stage = remade_stage(plan, derived, [*logs], whole=whole)
-        fed = [segment_batch(at, *each) for at in stage.fed for each in logs[at]]
-        own_logs = [Partition(stage.operator.log, n) for n in range(stage.partitions)]
-        own = [segment_batch(at, *each) for at in own_logs for each in logs[at]]
-        marks = MarkReader(stage)(iter(fed))
-        input_ = [*marks, *SegmentRouter(own_logs)(iter(own))]
-        rows = [*StageRunner(stage)(gathered(input_))]
-        recorded = SegmentRouter(stage.fed)(iter(fed))
-        logs = {**logs, **{at: [] for at in stage.fed}}
-        for batch in StageAssembler(stage)(gathered([*recorded, *rows])):
-            for row in segment_rows(batch):
-                logs[row.log].append((row.offset, row.value))
-    return logs
-
-
-def gathered(batches: list[pa.RecordBatch]):
-    rows = sorted(placed_rows(iter(batches)), key=lambda row: row[:-1])
-    return iter([placed_batch(rows)] if rows else [])
 
 
 @settings(max_examples=10)
@@ -197,7 +108,7 @@ def test_new_stages_give_what_services_would(stages, partitions, actions):
 
 
 LATE = late_stages(WINDOWS, SECOND)
-RUNNING = LATE_ACTIONS.filter(lambda action: action[0] != "crash")
+LATE_RUNNING = LATE_ACTIONS.filter(lambda action: action[0] != "crash")
 
 
 def ran_late(chain: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) -> InProcess:
@@ -208,7 +119,7 @@ def ran_late(chain: tuple[Stage, ...], partitions: int, actions: Sequence[Any]) 
 
 
 @settings(max_examples=6)
-@given(LATE, st.sampled_from([1, 2, 4]), st.lists(RUNNING, min_size=1), st.integers(1, 3))
+@given(LATE, st.sampled_from([1, 2, 4]), st.lists(LATE_RUNNING, min_size=1), st.integers(1, 3))
 def test_late_rows_are_replayed_and_run_again_to_the_bit(chain, partitions, actions, slices):
     run = ran_late(chain, partitions, actions)
     logs = logs_of(run)
@@ -217,7 +128,7 @@ def test_late_rows_are_replayed_and_run_again_to_the_bit(chain, partitions, acti
 
 
 @settings(max_examples=6)
-@given(LATE, st.sampled_from([1, 2]), st.lists(RUNNING, min_size=1), st.integers(0, 9))
+@given(LATE, st.sampled_from([1, 2]), st.lists(LATE_RUNNING, min_size=1), st.integers(0, 9))
 def test_late_rows_of_other_windows_are_what_services_would_give(chain, partitions, actions, more):
     """The first windows accept other rows than the recorded ones, or the stages are new."""
     before = ran_late(chain, partitions, actions)
@@ -227,13 +138,6 @@ def test_late_rows_of_other_windows_are_what_services_would_give(chain, partitio
         logs: Logs = {at: [] for at in logs_of(wanted)} | old
         made = with_stages(wanted.plan, wanted.plan.derived, logs)
         assert last_of_all(replayed(wanted.plan, made)) == last_of_all(live(wanted))
-
-
-def raw_only(logs: Logs) -> Logs:
-    """Return logs without the rows and marks of stages."""
-    return {
-        at: [each for each in values if not _is_of_stage(each[1])] for at, values in logs.items()
-    }
 
 
 def last_of_all(topics: dict[str, Counter[str]]) -> dict[str, Any]:
@@ -263,7 +167,7 @@ def test_logs_written_anew_have_all_that_stages_have_reached(
     logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
     for (at, values), share in zip(logs.items(), cycle(shares), strict=False):
         kept = int(len(values) * share)
-        rest = [each for each in values[kept:] if not _is_of_stage(each[1])]
+        rest = [each for each in values[kept:] if not is_of_stage(each[1])]
         logs[at] = [*values[:kept], *rest]
     made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
     assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
@@ -282,31 +186,6 @@ def test_logs_written_anew_have_all_that_stages_have_reached(
                 (rows,) = {p.handed_on for each, p in end.snapshots() if each.name == name}
                 source = operator_source(name, number)
                 assert all(mark.next_offset <= rows for mark in marks if mark.source == source)
-
-
-def written(logs: Logs) -> Logs:
-    """Return logs as a hand-over writes them, in many small segments."""
-    return {
-        at: [
-            (offset, encode_segment(segment))
-            for offset, segment in enumerate(
-                part for _, value in values for part in written_as(decode_segment(value), 300)
-            )
-        ]
-        for at, values in logs.items()
-    }
-
-
-def end_of(plan: Plan, log: Partition, values: list[tuple[int, bytes]]) -> LogReplay:
-    """Return a replay of a log at its end."""
-    replay = LogReplay(plan, log)
-    for _ in replay.take(values):
-        pass
-    return replay
-
-
-def _is_of_stage(value: bytes) -> bool:
-    return any(is_operator_source(mark.source) for mark in decode_segment(value, ()).sources)
 
 
 def finals(topics: dict[str, Counter[str]]) -> tuple[dict[Any, Any], dict[str, Counter[str]]]:

@@ -1,4 +1,4 @@
-"""Replays of chains of results that replace each other, from the log, to the bit."""
+"""Replays of chains of results that replace each other, from the log and from raw, to the bit."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from tests.kafka.support.chains import await_equal, in_parts, in_process, moves,
 from tests.kafka.support.stack import Stack
 from tests.spark.support.live import caught_up
 from tidemark.commands.replay_view import diff_lines
-from tidemark.errors import ConfigurationError
 from tidemark.spark.replay.jobs import ReplayInput, diff, replay
 
 OPTIONS: dict[str, Any] = {"partitions": 2, "updates": True}
@@ -35,6 +34,7 @@ def test_a_replay_of_updates_equals_live_stage_by_stage(broker, sessions):
                 assert rows.left == rows.right > 10
         raw = diff(stack.config, stack.plan, sessions, None, from_raw=True)
         assert raw.equal, "\n".join(diff_lines(raw))
-        from_raw = ReplayInput(from_raw=True)
-        with pytest.raises(ConfigurationError, match="replay from the log"):
-            replay(stack.config, stack.plan, from_raw, "topics", sessions, 2)
+        replay(stack.config, stack.plan, ReplayInput(from_raw=True), "topics", sessions, 2)
+        for each in stack.plan.operators:
+            for live in each.topics:
+                assert sorted(stack.committed(f"{live}.replay")) == sorted(stack.committed(live))

@@ -6,17 +6,17 @@ publishes panes as the trigger says, each after the withdrawal of the one before
 stage is made of its key and of what it does; docs/decisions/0037 says why.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from tidemark.core.operators.ports import CHANGES, DEAD, REASON, ROW, Port, RowTime, shown_key
+from tidemark.core.operators.ports import DEAD, REASON, ROW, Port, RowTime, shown_key
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
-from tidemark.errors import ConfigurationError, PipelineError
+from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
 from tidemark.plan.logical import (
     AnyOutput,
@@ -193,17 +193,3 @@ def readers(plan: Plan, operator: str) -> tuple[str, ...]:
     if derived is None:
         return ()
     return tuple(it.name for it in plan.operators if derived.source in it.operator.sources)
-
-
-def require_no_updates(plan: Plan, stages: Collection[str], remedy: str) -> None:
-    """Raise ConfigurationError if stages that must run again hand on every result.
-
-    ``remedy``: what to do then.
-    """
-    updates = [each.operator for each in plan.derived if each.port.mode == CHANGES]
-    found = [name for name in updates if name in stages]
-    if found:
-        raise ConfigurationError(
-            f"a replay cannot run stages with updates() again yet, and {', '.join(found)} would "
-            f"have to; {remedy}"
-        )

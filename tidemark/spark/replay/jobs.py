@@ -12,7 +12,6 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigurationError
-from tidemark.plan.operators.stages import require_no_updates
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
@@ -153,8 +152,7 @@ def into_live(
     Arguments as of ``replay``.  ``delete_results``: delete the existing results first.
 
     Raises:
-        ConfigurationError: a service runs, results exist and ``delete_results`` is false, or a
-            stage cannot run again.
+        ConfigurationError: a service runs, or results exist and ``delete_results`` is false.
         StateError: records are missing or damaged.
     """
     stages = StagesAgain.of_chain(plan)
@@ -263,7 +261,6 @@ def _stages_again(config: Config, plan: Plan, whole: Plan, *, from_raw: bool) ->
     """Return the stages that run again: from raw topics all of them, else those that changed."""
     changed = {} if from_raw else changed_stages(config, clients.admin(config), whole)
     names = [each.operator for each in whole.derived] if from_raw else [*changed]
-    require_no_updates(whole, names, "replay from the log, with the stages as they were recorded")
     for name, why in changed.items():
         _log.info("stage %s runs again over its log: %s", name, why)
     return StagesAgain.before(plan.operators, whole, names)

@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from tidemark.partition import Partition
-from tidemark.plan.operators.stages import require_no_updates
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.spark.read.segment_rows import SEGMENTS, ddl
 from tidemark.spark.stage_segments import StageAssembler
@@ -37,16 +36,7 @@ class StagesAgain:
 
     @classmethod
     def of_chain(cls, plan: Plan) -> "StagesAgain | None":
-        """Return all stages of a plan, for a hand-over; None without a chain.
-
-        Raises:
-            ConfigurationError: a stage cannot run again.
-        """
-        require_no_updates(
-            plan,
-            [each.operator for each in plan.derived],
-            "'tidemark reset PIPELINE --delete-results' computes everything from the raw topics",
-        )
+        """Return all stages of a plan, for a hand-over; None without a chain."""
         return cls(plan, plan.derived, whole=True) if plan.derived else None
 
     @classmethod
