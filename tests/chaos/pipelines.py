@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tidemark as td
-from tests.oracles.chain import Stage, Windows
+from tests.chaos.joining import publish, stages_of
 from tests.support.chain import results_of
 from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
 from tidemark.language.aggregated import AggregatedStream
@@ -74,8 +74,12 @@ def build(
     idle_after: str = "1h",
     when_silent: Any = "wait",
     chains: Sequence[Sequence[Any]] = (),
+    joins: Sequence[Any] = (),
 ) -> Pipeline:
-    """Return a pipeline with some of the operators; ``chains``: of ``Stage``, also as JSON."""
+    """Return a pipeline with some of the operators.
+
+    ``chains``: of ``Stage``, also as JSON.  ``joins``: of ``Join``, also as JSON.
+    """
     pipeline = Pipeline(name, partitions=partitions)
     moves, visits = (
         pipeline.source(
@@ -95,12 +99,8 @@ def build(
     values = both.select(key=col("who"), value=col("v").fill_null(0))
     for number, stages in enumerate(chains):
         results_of(values.key_by("key"), stages_of(stages)).to(chain_name(number))
+    publish(moves, visits, joins)
     return pipeline
-
-
-def stages_of(chain: Sequence[Any]) -> tuple[Stage, ...]:
-    """Return the stages of a chain that may have been JSON."""
-    return tuple(Stage(Windows(*windows), *others) for windows, *others in chain)
 
 
 def chain_name(number: int) -> str:

@@ -27,7 +27,7 @@ from tests.chaos.lost_ends import lost_ends
 from tests.chaos.outages import Outages
 from tests.chaos.recorded import record
 from tests.chaos.records import draw_records
-from tests.chaos.schedule import FEED_S, SERVICES, Fault, Scenario, draw_scenario
+from tests.chaos.schedule import FEED_S, Fault, Scenario, draw_scenario
 from tests.chaos.supervising import Supervisor
 from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.broker import Broker, free_port
@@ -172,7 +172,8 @@ class _Run:
         stack, outcome = self._stack, self.outcome
         outcome.restarts = self.supervisor.restarts.total()
         found = record(stack.config, stack.admin, stack.plan)
-        verdict = judge(stack.plan, self._records, found, self.scenario.options["chains"])
+        made = (self.scenario.options[each] for each in ("chains", "joins"))
+        verdict = judge(stack.plan, self._records, found, *made)
         outcome.differences += verdict.differences
         outcome.figures = verdict.figures
 
@@ -280,7 +281,7 @@ class _Run:
         ]
         self._await(lambda: self._drain.is_done("ingest", raw), DRAIN_S, "ingest to read all")
         supervisor.stop_service("ingest")
-        inputs = {service: self._inputs(service) for service in SERVICES[1:]}
+        inputs = {service: self._inputs(service) for service in stack.plan.services()[1:]}
         self._await(lambda: self._drain.are_done(inputs), DRAIN_S, "the operators to read all")
         for service in inputs:
             supervisor.stop_service(service)

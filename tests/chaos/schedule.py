@@ -7,12 +7,16 @@ what it aims at is just being started; it is then left out and not counted.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from tests.chaos.joining import Join
 from tests.chaos.pipelines import OF_PEOPLE, OF_TEAMS, SESSIONS, TOPICS
 from tests.oracles.chain import Stage, Windows
+from tidemark.core.operators.joins.side import Kind
 
 SERVICES = ("ingest", "windowing", "sessions")
+"""The services of each run; one in three runs has ``joins``, too."""
+
 SLOTS = ("0", "1", "2")
 BROKER = "broker"
 SESSION_TIMEOUT_S = 6.0
@@ -92,14 +96,17 @@ def draw_scenario(seed: int) -> Scenario:
         "idle_after": draw.choice(("1s", "3s")),
         "when_silent": draw.choice(("wait", "advance")),
     }
-    replicas = {service: draw.choice((1, 1, 2, 2, 3)) for service in SERVICES}
+    chains, joins = _stages(random.Random(f"stages of {seed}"))
+    services = (*SERVICES, *["joins"] * bool(joins))
+    replicas = {service: draw.choice((1, 1, 2, 2, 3)) for service in services}
     backend = draw.choice(("memory", "rocksdb"))
     return Scenario(
         seed=seed,
         options={
             "operators": _operators(draw),
             "partitions": draw.randint(2, 3),
-            "chains": _chains(random.Random(f"chains of {seed}")),
+            "chains": chains,
+            "joins": joins,
             **(idle if idles else {}),
         },
         partitions=partitions,
@@ -123,9 +130,23 @@ def _operators(draw: random.Random) -> list[str]:
     return [*draw.sample(SESSIONS, 2), *draw.sample(others, 2), draw.choice([*OF_TEAMS])]
 
 
-def _chains(draw: random.Random) -> list[list[Stage]]:
-    """Choose chains of two and of three stages; one run in three has no chain."""
-    return [_chain(draw, draw.choice((2, 3))) for _ in range(draw.choice((0, 1, 2)))]
+def _stages(draw: random.Random) -> tuple[list[list[Stage]], list[Join]]:
+    """Choose a join, or up to two chains: either adds about as much work to a run."""
+    if draw.random() < 1 / 3:
+        return [], [_join(draw)]
+    return [_chain(draw, draw.choice((2, 3))) for _ in range(draw.choice((0, 1, 2)))], []
+
+
+def _join(draw: random.Random) -> Join:
+    lower_ms = draw.choice((-1_000, 0, 200))
+    return Join(
+        draw.choice(get_args(Kind)),
+        lower_ms,
+        lower_ms + draw.choice((100, 300, 1_000)),
+        draw.choice((0, 3_000)),
+        draw.random() < 0.5,
+        _chain(draw, draw.choice((0, 1, 2))),
+    )
 
 
 def _chain(draw: random.Random, length: int) -> list[Stage]:
@@ -175,7 +196,7 @@ def _of_service(draw: random.Random, replicas: Mapping[str, int]) -> Fault:
         "freeze": draw.uniform(0.2, SESSION_TIMEOUT_S - 2),
         "twin": draw.uniform(3.0, 8.0),
     }.get(kind, _short_s(draw))
-    service = draw.choice(SERVICES)
+    service = draw.choice([*replicas])
     slots = SLOTS if kind == "scale out" else SLOTS[: replicas[service]]
     return Fault(_moment(draw), kind, service, draw.choice(slots), round(for_s, 1))
 
@@ -185,7 +206,7 @@ def _of_store(draw: random.Random, replicas: Mapping[str, int]) -> Fault:
     kind = _kind(draw, _OF_STORE)
     if kind == "store damaged":
         return Fault(_moment(draw), kind, "all", for_s=_short_s(draw))
-    service = draw.choice(SERVICES[1:])
+    service = draw.choice([*replicas][1:])
     slot = draw.choice(SLOTS[: replicas[service]])
     return Fault(_moment(draw), kind, service, slot, _short_s(draw))
 

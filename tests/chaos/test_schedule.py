@@ -22,9 +22,14 @@ def test_a_seed_always_gives_the_same_records():
 
 
 def test_every_run_needs_every_service():
+    with_join = 0
     for seed in range(1, 11):
-        plan = build("any", **draw_scenario(seed).options).plan()
-        assert plan.services() == SERVICES
+        scenario = draw_scenario(seed)
+        plan = build("any", **scenario.options).plan()
+        assert plan.services() == tuple(scenario.replicas)
+        assert set(plan.services()) - {"joins"} == set(SERVICES)
+        with_join += "joins" in plan.services()
+    assert 1 < with_join < 6
 
 
 def test_fifty_runs_have_every_kind_of_fault_and_some_have_none():

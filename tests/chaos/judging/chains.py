@@ -13,7 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from tests.chaos.pipelines import END, chain_name, stages_of
+from tests.chaos.joining import stages_of
+from tests.chaos.pipelines import END, chain_name
 from tests.chaos.recorded import Recorded
 from tests.oracles.chain import Result, Row, results
 from tidemark.core.operators.task import OperatorTask
@@ -57,7 +58,7 @@ class Stages:
         )
 
     def _run(self, derived: DerivedPlan, builder: SegmentBuilder) -> None:
-        operator = _operator(self._plan, derived.operator)
+        operator = operator_of(self._plan, derived.operator)
         reached = []
         for number, segments in self._logs[operator.log].items():
             task, handed_on = OperatorTask(operator.operator), 0
@@ -128,9 +129,9 @@ def chains(
     ``made``: the chains, as ``build`` takes them.  ``wanted``: rows that ingest makes, by log.
     """
     for number, chain in enumerate(made):
-        output = first = _operator(plan, chain_name(number))
+        output = first = operator_of(plan, chain_name(number))
         while before := [each for each in plan.derived if each.source in first.operator.sources]:
-            first = _operator(plan, before[0].operator)
+            first = operator_of(plan, before[0].operator)
         rows = _rows(first, wanted[first.log])
         yield output, results(stages_of(chain), rows)
 
@@ -148,5 +149,6 @@ def _rows(first: OperatorPlan, log: Log) -> Iterator[Row]:
                     )
 
 
-def _operator(plan: Plan, name: str) -> OperatorPlan:
+def operator_of(plan: Plan, name: str) -> OperatorPlan:
+    """Return the operator with a name."""
     return next(each for each in plan.operators if each.name == name)

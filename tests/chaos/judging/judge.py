@@ -9,6 +9,7 @@
    of the raw records in one piece.
 5. No pane is there twice, and the counts add up.
 6. Chains: chains.py.
+7. Joins, where no source with records fell idle: joins.py.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from tests.chaos.judging.chains import Log, Stages, chains
+from tests.chaos.judging.joins import judged_joins
 from tests.chaos.judging.results import first_difference, results
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
@@ -65,9 +67,16 @@ class Wanted:
 
 
 def judge(
-    plan: Plan, sent: Sequence[Record], recorded: Recorded, made_chains: Sequence[Any] = ()
+    plan: Plan,
+    sent: Sequence[Record],
+    recorded: Recorded,
+    made_chains: Sequence[Any] = (),
+    made_joins: Sequence[Any] = (),
 ) -> Verdict:
-    """Compare a run with what must come of its records; ``made_chains``: as of ``build``."""
+    """Compare a run with what must come of its records.
+
+    ``made_chains``, ``made_joins``: as ``build`` takes them.
+    """
     verdict = Verdict()
     verdict.differences += _raw(plan, sent, recorded)
     if verdict.differences:
@@ -91,6 +100,10 @@ def judge(
     if not idle:
         for each, there in chains(plan, made_chains, wanted.logs):
             verdict.differences += _of_chain(each, there, recorded)
+        for join in judged_joins(plan, made_joins, wanted.logs):
+            verdict.differences += join.differences(recorded)
+            for each, there in join.sums():
+                verdict.differences += _of_chain(each, there, recorded)
     verdict.figures = _figures(plan, logs, recorded, wanted.counts, idle)
     verdict.figures["handed on"] = stages.height
     return verdict

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.chaos import recorded as on_broker
+from tests.chaos.joining import Join
 from tests.chaos.judging.judge import as_batch, judge
 from tests.chaos.judging.results import replayed
 from tests.chaos.pipelines import build
@@ -232,19 +234,24 @@ CHAIN = (
     Stage(Windows("session", 3_000), 0, 1, "value"),
     Stage(Windows("hopping", 12_000, 6_000), 0, 1, "same"),
 )
-Chained = tuple[Plan, list[Record], Recorded]
+Run = tuple[Plan, list[Record], Recorded]
 
 
 @pytest.fixture(scope="module")
-def chained() -> Chained:
-    """Return a run of a chain of three stages whose logs are not cut as on a broker."""
+def chained() -> Run:
+    """Return a run of a chain of three stages."""
+    return _in_process("chained", chains=[CHAIN])
+
+
+def _in_process(name: str, **options: Any) -> Run:
+    """Return a run in one process, whose logs are not cut as on a broker."""
     sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
     done: Counter[Partition] = Counter()
-    run = InProcess(build("chained", (), chains=[CHAIN]), raw_partitions=2)
+    run = InProcess(build(name, (), **options), raw_partitions=2)
     raw: dict[Partition, list[RawRecord]] = {}
     for begin in range(0, len(sent), BATCH):
         for record in sent[begin : begin + BATCH]:
-            at = Partition(f"chained-{record.topic}", record.partition)
+            at = Partition(f"{name}-{record.topic}", record.partition)
             listed = raw.setdefault(at, [])
             listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
         for at, listed in raw.items():
@@ -329,3 +336,35 @@ def test_it_finds_a_wrong_part_of_a_chain(chained, edit):
     values = [(None, encode_segment(each)) for each in edit(_segments(recorded, at))]
     edited = _operated(plan, replace(recorded, own={**recorded.own, at: values}))
     assert judge(plan, sent, edited, [CHAIN]).differences
+
+
+JOIN = Join("full", -200, 100, 3_000, True, [Stage(Windows("hopping", 4_000, 4_000))])
+
+
+@pytest.fixture(scope="module")
+def joined() -> Run:
+    """Return a run of a join and of windows over its rows."""
+    return _in_process("joined", joins=[JOIN])
+
+
+def test_a_join_without_a_fault_is_found_right(joined):
+    plan, sent, recorded = joined
+    verdict = judge(plan, sent, recorded, made_joins=[JOIN])
+    assert verdict.differences == []
+    assert verdict.figures["handed on"] > 50
+    assert recorded.values("joined.join-0.late-left")
+
+
+@pytest.mark.parametrize(
+    ("other", "topics"),
+    [
+        (JOIN._replace(how="left"), {"joined.join-0", "joined.join-0-sums"}),
+        (JOIN._replace(upper_ms=90), {"joined.join-0", "joined.join-0-sums"}),
+        (JOIN._replace(lateness_ms=0), {"joined.join-0", "joined.join-0-sums", "late rows"}),
+        (JOIN._replace(stages=CHAIN), {"joined.join-0-sums"}),
+    ],
+)
+def test_it_finds_results_of_a_join_that_plain_python_does_not_give(joined, other, topics):
+    plan, sent, recorded = joined
+    differences = judge(plan, sent, recorded, made_joins=[other]).differences
+    assert {each.partition(":")[0].removesuffix(" of join-0") for each in differences} == topics

@@ -1,0 +1,126 @@
+"""Whether joins of a run hold what slow Python makes of the rows of the raw records."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import polars as pl
+
+from tests.chaos.joining import Join, join_name, joins_of
+from tests.chaos.judging.chains import Log, operator_of
+from tests.chaos.pipelines import END
+from tests.chaos.recorded import Recorded
+from tests.oracles.chain import Result, Row, results
+from tests.oracles.clock import Judged
+from tests.oracles.join import Joined, RowId, joined, row_id
+from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
+from tidemark.plan.logical import SIDES
+from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.runtime.keyed.encoders import encoder_of
+from tidemark.testing.in_process import decoded
+
+Published = dict[str, Any]
+
+_COLUMNS = (OFFSET, SUB_ROW, EVENT_TIME, WATERMARK, "key", "value")
+_SHOWN = ("key", "at", "value", "at_right", "value_right", "_event_time_ms")
+
+
+class JudgedJoin:
+    """A join with the rows that ingest makes of the raw records."""
+
+    def __init__(self, plan: Plan, number: int, join: Join, wanted: Log) -> None:
+        """Join the rows of each key; ``wanted``: the rows of the log of the join."""
+        self._plan, self._join, self._name = plan, join, join_name(number)
+        self.operator = operator_of(plan, self._name)
+        sides = [_rows(self.operator, side, wanted) for side in SIDES]
+        self._rows = {row_id(row): row for row in chain(*sides)}
+        runs = [
+            joined(join.rules, *([row for row in rows if row.key == key] for rows in sides))
+            for key in {row.key for row in self._rows.values()}
+        ]
+        self.results: list[Joined] = [each for run in runs for each in run.standing]
+        self._late = Counter((each.side, *each.row[:2]) for run in runs for each in run.rejected)
+
+    def differences(self, recorded: Recorded) -> Iterator[str]:
+        """Yield what differs in the rows that a sink holds at the end, and in the late rows."""
+        wanted = Counter(map(self._shown, self.results))
+        got = Counter(tuple(map(row.get, _SHOWN)) for row in self._held(recorded))
+        yield from _of_counts(self.operator.results.topic, got, wanted)
+        late: Counter[Any] = Counter()
+        for side in SIDES:
+            for row in _decoded(self.operator, f"late-{side}", recorded):
+                late[side, f"{row['topic']}/{row['partition']}", row["offset"]] += 1
+        yield from _of_counts(f"late rows of {self._name}", late, self._late)
+
+    def _held(self, recorded: Recorded) -> Iterable[Published]:
+        rows: dict[str, Published] = {}
+        for row in _decoded(self.operator, "rows", recorded):
+            if row.get("retracted"):
+                del rows[row["_id"]]
+            elif row["key"] != END:
+                rows[row["_id"]] = row
+        return rows.values()
+
+    def sums(self) -> Iterator[tuple[OperatorPlan, set[Result]]]:
+        """Yield the output of the chain that follows, if there is one, with its results."""
+        if self._join.stages:
+            values = (self._shown(each) for each in self.results)
+            rows = [Row(shown[-1], shown[0], shown[2] or 0) for shown in values]
+            yield operator_of(self._plan, f"{self._name}-sums"), results(self._join.stages, rows)
+
+    def _shown(self, result: Joined) -> tuple[Any, ...]:
+        """Return the columns of a result; those of the key are of the side that is there."""
+        left, right = (self._of(each) for each in (result.left, result.right))
+        shows_right = self._join.how not in ("semi", "anti")
+        there = left or right
+        return (
+            there[0],
+            *(left[1:] if left else (None, None)),
+            *(right[1:] if right and shows_right else (None, None)),
+            result.at_ms,
+        )
+
+    def _of(self, row: RowId | None) -> tuple[Any, ...]:
+        if row is None:
+            return ()
+        found = self._rows[row]
+        return found.key, found.at_ms, found.value
+
+
+def judged_joins(
+    plan: Plan, joins: Sequence[Any], wanted: Mapping[str, Log]
+) -> Iterator[JudgedJoin]:
+    """Yield the joins of a run; ``joins``: as ``build`` takes them."""
+    for number, join in enumerate(joins_of(joins)):
+        log = operator_of(plan, join_name(number)).log
+        yield JudgedJoin(plan, number, join, wanted[log])
+
+
+def _rows(plan: OperatorPlan, side: str, log: Log) -> list[Judged]:
+    """Return the rows of a side of a join."""
+    (stream,) = (
+        name for each in plan.operator.inputs if each.name == side for name in each.streams
+    )
+    return [
+        Judged(segment.sources[row[0]].source, *row[1:])
+        for segments in log.values()
+        for segment in segments
+        if stream in segment.streams
+        for row in segment.streams[stream]
+        .filter(pl.col("key") != END)
+        .select(SOURCE, *_COLUMNS)
+        .iter_rows()
+    ]
+
+
+def _decoded(plan: OperatorPlan, port: str, recorded: Recorded) -> list[Published]:
+    each = plan.port(port)
+    return decoded(encoder_of(each), recorded.values(each.topic))
+
+
+def _of_counts(name: str, got: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
+    for what, differ in (("lacks", wanted - got), ("must not have", got - wanted)):
+        if differ:
+            first = min(differ, key=repr)
+            yield f"{name}: {differ.total()} of {wanted.total()} differ; it {what} {first}"
