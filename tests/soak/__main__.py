@@ -1,11 +1,12 @@
 """Run a pipeline for long at a steady rate: python -m tests.soak [--minutes 30] [--rate 20000].
 
-Ingest, windowing and sessions run as processes on a broker of their own; one that ends is started
-again.  It fails where memory or changelogs still grow in the last third of the time, where a record
-is not accounted for, or where a pane came twice.
+The services run as processes on a broker of their own; one that ends is started again.  It fails
+where memory or changelogs still grow in the last third of the time, where a record is not accounted
+for, or where a pane or a row of the join came twice.
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -26,8 +27,8 @@ from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 
 RAW_PARTITIONS = PARTITIONS = 4
-SERVICES = ("ingest", "windowing", "sessions")
-CHANGELOGS = ("scores", "visits")
+SERVICES = ("ingest", "windowing", "sessions", "joins")
+CHANGELOGS = ("scores", "visits", "pairs")
 _SAMPLE_S = 10.0
 _SETTLED = 12
 """Samples that a third must have to be judged: two minutes, in which all windows come to be."""
@@ -137,10 +138,28 @@ class Soak:
             figures = " ".join(f"{key}={value}" for key, value in self.stack.figures(name).items())
             print(f"{name}: {figures}")
         wrong = [] if self.panes.twice == 0 else [f"{self.panes.twice} panes came twice"]
+        wrong += self._pairs(deadline_s)
         if moves + late != wanted:
             wrong.append(f"{moves + late:,} moves of {wanted:,}")
         statuses = self.stack.stop()
         return wrong if set(statuses.values()) == {0} else [*wrong, f"statuses {statuses}"]
+
+    def _pairs(self, deadline_s: float) -> Iterator[str]:
+        """Wait until each left row of the join is published or late; say what differs."""
+        wanted = self.load.best
+        while True:
+            self._keep_alive()
+            rows = [json.loads(each.value() or b"") for each in self._messages("pairs")]
+            late = sum(1 for _ in self._messages("pairs.late-left"))
+            left = len({row["place"] for row in rows}) + late
+            if left >= wanted or time.monotonic() > deadline_s:
+                break
+            time.sleep(1)
+        print(f"{wanted:,} left rows of the join, {len(rows):,} rows published, {late:,} late")
+        if len({row["_id"] for row in rows}) < len(rows):
+            yield "rows of the join came twice"
+        if left != wanted:
+            yield f"{left:,} left rows of {wanted:,}"
 
     def _growth(self) -> list[str]:
         """Print sizes by thirds of the time; return what still grew in the last."""
