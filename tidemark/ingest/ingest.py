@@ -6,7 +6,8 @@ order:
 1. parse: records are rows, dead or blank (serde/parsed_batch.py);
 2. event time, quarantine and the watermark before each record (source_time.py);
 3. metadata columns, if the pipeline names them (metadata_columns.py);
-4. the stateless operators (core/rows/stateless.py).
+4. the stateless operators (core/rows/stateless.py);
+5. the rows of tombstones, in the streams that tables read (tombstones.py).
 
 The same records in other batches give the same rows, watermarks and dead letters.
 """
@@ -21,6 +22,7 @@ from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK, 
 from tidemark.errors import StateError
 from tidemark.ingest.metadata_columns import with_metadata
 from tidemark.ingest.source_time import RecordTimes, SourceTime
+from tidemark.ingest.tombstones import Tombstones
 from tidemark.plan.physical import Plan, SourcePlan
 from tidemark.serde.decoders import record_decoder
 from tidemark.serde.formats.avro_values import WriterSchemas
@@ -127,6 +129,7 @@ class _Source:
         self._plan = plan
         self._time = SourceTime(plan)
         self._records = record_decoder(plan.format, plan.schema, self._time.columns, writers)
+        self._tombstones = Tombstones(plan)
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         collector = _DeadLetterCollector()
@@ -147,15 +150,23 @@ class _Source:
         evaluated = self._plan.graph.evaluate(rows, numbers)
         for record, operator, reason in evaluated.dead.iter_rows():
             collector.add(int(distinct[record]), operator, reason)
+        with_deleted = self._tombstones.added(
+            evaluated.streams,
+            batch,
+            parsed.blank,
+            timed.watermarks,
+            collector.add,
+            is_loading=progress.loading,
+        )
         return IngestOutput(
-            streams=evaluated.streams,
+            streams=with_deleted.streams,
             dead_letters=collector.letters(batch),
             counts=Counts(
                 records=len(batch),
-                passed=int(evaluated.passed.sum()),
+                passed=int(evaluated.passed.sum()) + with_deleted.passed,
                 filtered=evaluated.filtered,
                 dead=len(collector.dead),
-                blank=len(parsed.blank),
+                blank=len(parsed.blank) - with_deleted.passed - with_deleted.dead,
                 converted=parsed.converted,
             ),
             mark=SourceMark(

@@ -172,18 +172,22 @@ class KeyedStream:
 
         return scanned(self.dataflow, self.node, self.key, values, max_silence)
 
-    def table(self, *, keep: Duration, deleted: pl.Expr | None = None) -> "Table":
+    def table(
+        self, *, keep: Duration, deleted: pl.Expr | None = None, tombstones: bool = True
+    ) -> "Table":
         """Return the rows as versions of their keys, for ``join``.
 
         ``keep``: how much older than a row a version may be that answers it.  ``deleted``: whether
-        a row says that its key has no values from then on.
+        a row says that its key has no values from then on.  ``tombstones``: whether a record
+        without a value says so of its Kafka key.
 
         Raises:
-            PipelineError: ``keep`` is not a positive duration, or ``deleted`` is not Boolean.
+            PipelineError: ``keep`` is not a positive duration, ``deleted`` is not Boolean, or the
+                Kafka key cannot give a column of the key.
         """
         from tidemark.language.joins.tables import table_of
 
-        return table_of(self, keep, deleted)
+        return table_of(self, keep, deleted, tombstones=tombstones)
 
     def join(
         self,

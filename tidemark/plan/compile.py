@@ -45,7 +45,7 @@ from tidemark.plan.logical import (
     advances,
 )
 from tidemark.plan.names import log_topic, source_text
-from tidemark.plan.operators.joins import join_operator, table_sources
+from tidemark.plan.operators.joins import join_operator, require_one_key, table_sources
 from tidemark.plan.operators.late import late_operator
 from tidemark.plan.operators.replacing import body_on, handing_on
 from tidemark.plan.operators.rows import ordered_operator, rows_operator
@@ -150,8 +150,10 @@ def _source(
     assert source.source is not None
     spec = source.source
     graph = _graph(source, streams, numbers)
+    what = f"source({source_text(spec.topics)})"
     if not graph.streams:
-        raise PipelineError(f"source({source_text(spec.topics)}) feeds no output")
+        raise PipelineError(f"{what} feeds no output")
+    require_one_key(graph, what)
     return SourcePlan(
         spec.topics,
         spec.schema,

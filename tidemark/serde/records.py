@@ -121,8 +121,8 @@ class RecordBatch:
 class DeadLetter:
     """A record that became no row, with the reason.
 
-    ``stage``: where it failed: "parse", "event time", "watermark", a metadata column, the label of
-    an operator, or "log".
+    ``stage``: where it failed: "parse", "event time", "watermark", "tombstone", a metadata column,
+    the label of an operator, or "log".
     """
 
     reason: str

@@ -169,7 +169,7 @@ def test_only_columns_that_are_used_are_kept():
     seen = priced.select("symbol", "price").key_by("symbol")
     seen.window(tumbling("10ms")).aggregate(n=largest("price")).to("highest")
     stage, _ = pipeline.plan().operators
-    assert stage.reads == {"symbol", "price", "op"}
+    assert stage.reads == {"symbol", "price", "op", "@tombstone"}
     assert stage.service == "joins"
 
 

@@ -22,7 +22,9 @@ def built(*, other=False, table=True, windows=False):
     for key in keys:
         versions = quotes.key_by(key)
         if table:
-            joined = trades.key_by(key).join(versions.table(keep="1s"), how="left")
+            joined = trades.key_by(key).join(
+                versions.table(keep="1s", tombstones=key == "symbol"), how="left"
+            )
         else:
             joined = trades.key_by(key).join(versions, within="1s")
         joined.to(f"priced-{key}")

@@ -1,12 +1,13 @@
 """Joins of the rows of a stream with the versions of a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import polars as pl
 
 from tidemark.core.operators.joins.table_join import TableKind, Wait
+from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
@@ -19,10 +20,12 @@ from tidemark.language.joins.sides import (
     shown_of,
     sides_of,
 )
+from tidemark.language.joins.tombstones import with_tombstones
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.logical import Node, TableStage
 from tidemark.plan.operators.late import require_not_late
 from tidemark.plan.operators.replacing import require_rows_that_stay
+from tidemark.serde.formats.source_format import DebeziumFormat
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +40,21 @@ class Table:
         return f"Table(key: {', '.join(self.stream.key)})"
 
 
-def table_of(stream: KeyedStream, keep: Duration, deleted: pl.Expr | None) -> Table:
+def table_of(
+    stream: KeyedStream, keep: Duration, deleted: pl.Expr | None, *, tombstones: bool
+) -> Table:
     """Return a table; see ``KeyedStream.table``."""
     if deleted is not None:
         require_condition(deleted, stream.node.columns, "table(deleted")
-    return Table(stream, not_too_long(positive_ms(keep, "table(keep)")), deleted)
+    elif any(isinstance(each.format, DebeziumFormat) for each in stream.node.sources()):
+        raise PipelineError(
+            "table(deleted): a change by which Debezium deletes a row would be a version; declare "
+            'deleted=field("__deleted", bool) and pass deleted=col("deleted")'
+        )
+    require_boolean(tombstones, "table(tombstones)")
+    keep_ms = not_too_long(positive_ms(keep, "table(keep)"))
+    node = with_tombstones(stream) if tombstones else stream.node
+    return Table(replace(stream, node=node), keep_ms, deleted)
 
 
 def joined_with_table(

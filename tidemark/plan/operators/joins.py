@@ -15,7 +15,10 @@ from tidemark.core.operators.joins.table_join import TableJoin
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import DEAD, ROWS, Input
 from tidemark.core.rows.expression import whole_text
+from tidemark.core.rows.stateless import StatelessGraph
+from tidemark.core.rows.tombstones import TOMBSTONE, WithTombstones
 from tidemark.core.time.duration import duration_text
+from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.logical import (
@@ -104,7 +107,7 @@ def join_body(
             stage.allowed_lateness_ms,
             stage.wait,
             stage.on_close,
-            stage.deleted,
+            _deleted(stage),
         )
     join = StreamJoin(
         stage.key,
@@ -125,6 +128,18 @@ def join_body(
     return join if stage.gathering is None else GatheringJoin.of(join, stage.gathering)
 
 
+def _deleted(stage: TableStage) -> pl.Expr | None:
+    """Return which versions of a table delete their keys."""
+    if not _has_tombstones(stage):
+        return stage.deleted
+    mark = pl.col(TOMBSTONE)
+    return mark if stage.deleted is None else mark | stage.deleted.fill_null(value=False)
+
+
+def _has_tombstones(stage: TableStage) -> bool:
+    return TOMBSTONE in stage.inputs[1].node.columns
+
+
 def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
     """Return the sources whose rows are versions of tables, without those of stages before them."""
     return frozenset(
@@ -134,6 +149,18 @@ def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
         for node in output.stage.inputs[1].node.ancestors()
         if node.source is not None
     )
+
+
+def require_one_key(graph: StatelessGraph, source: str) -> None:
+    """Raise PipelineError if tombstones of a source would delete the keys of different columns."""
+    tables = (step.operator for step in graph.steps if isinstance(step.operator, WithTombstones))
+    keys = {tuple(sorted(table.key.values())) for table in tables}
+    if len(keys) > 1:
+        found = " and ".join(", ".join(key) for key in sorted(keys))
+        raise PipelineError(
+            f"{source}: tables by {found}, and the Kafka key of a record without a value is one of "
+            "them; pass tombstones=False to table() for the others"
+        )
 
 
 def reach_ms(stage: AnyJoinStage) -> int:
@@ -168,7 +195,7 @@ def _shown(names: Mapping[str, str], needed: Collection[str]) -> dict[str, str]:
 
 def _reads(stage: AnyJoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
     """Return the columns of both streams that results depend on."""
-    own = stage.deleted if isinstance(stage, TableStage) else stage.upper
+    own = _deleted(stage) if isinstance(stage, TableStage) else stage.upper
     return {*stage.key, *_roots(own), *(column for shown in kept for column in shown)}
 
 
@@ -208,6 +235,8 @@ def join_text(stage: AnyJoinStage) -> str:
     if isinstance(stage, TableStage):
         if stage.deleted is not None:
             text += f", deleted {whole_text(stage.deleted)}"
+        if _has_tombstones(stage):
+            text += ", tombstones"
         if stage.wait == "arrival":
             text += ", on arrival"
     elif stage.condition is not None:
