@@ -182,9 +182,7 @@ def test_debezium_deletes_by_the_change_and_by_the_tombstone_after_it():
             "table(tombstones): key column 'k' is not one column of a source",
         ),
         (
-            lambda quotes: quotes.flat_map(
-                lambda row: [row], returns={"symbol": str, "price": int}
-            ).key_by("symbol"),
+            lambda quotes: quotes.flat_map(lambda row: [row], {"symbol": str}).key_by("symbol"),
             "table(tombstones): key column 'symbol' is not one column of a source",
         ),
     ],
