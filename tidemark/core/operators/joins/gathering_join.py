@@ -14,7 +14,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import ROWS as FOLDED
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.chosen_row import comparable, rank_of
-from tidemark.core.operators.joins.new_rows import REACH, NewRows, columns_of
+from tidemark.core.operators.joins.new_rows import NewRows, columns_of
 from tidemark.core.operators.joins.results import Results, named
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.state import JoinState
@@ -189,8 +189,7 @@ class GatheringJoin(StreamJoin):
         due = due[np.lexsort((state.left.ids(due).low, state.left.times_ms(due)))]
         facts = state.left.facts(due)
         keyed = NewRows.of(columns_of(state.left.rows(due), self.key), facts, self.key).keyed
-        at_ms = facts[EVENT_TIME]
-        low_ms, high_ms = at_ms + self.lower_ms, at_ms + facts[REACH]
+        low_ms, high_ms = facts.at_ms + self.lower_ms, facts.at_ms + facts.reach_ms
         matches = find([*keyed.values()], low_ms, high_ms, state.right.runs)
         row, partner = pairs_of(matches)
         order = np.argsort(row, kind="stable")

@@ -25,7 +25,7 @@ class Ids(NamedTuple):
     high: Words
     low: Words
 
-    def at(self, index: Numbers | npt.NDArray[np.bool_]) -> "Ids":
+    def at(self, index: Numbers | npt.NDArray[np.bool_] | slice) -> "Ids":
         """Return the identities at positions ``index``."""
         return Ids(self.high[index], self.low[index])
 

@@ -7,27 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from tidemark.core.operators.joins.row_facts import RowFacts
 from tidemark.core.operators.joins.time_index import Eras, Run, eras_of
-from tidemark.core.state.keyed_lines import Facts, Numbers, hashes_of
-from tidemark.core.time.segment import EVENT_TIME
-
-WAITING, MATCHED, PUBLISHED = 0, 1, 2
-"""Status of a row: without a partner; with one; published as a row without a partner."""
-
-HIGH, LOW = "@id_high", "@id_low"
-REACH = "@reach"
-STATUS = "@status"
-"""Columns of frames of changes, besides EVENT_TIME; changelogs store the names."""
-
-FACTS = np.dtype(
-    [
-        (EVENT_TIME, np.int64),
-        (HIGH, np.uint64),
-        (LOW, np.uint64),
-        (REACH, np.int64),
-        (STATUS, np.uint8),
-    ]
-)
+from tidemark.core.state.keyed_lines import Numbers, hashes_of
 
 
 @dataclass(frozen=True)
@@ -71,20 +53,14 @@ class NewRows(NamedTuple):
     """
 
     rows: pl.DataFrame
-    facts: Facts
+    facts: RowFacts
     eras: Eras
     keyed: Eras
 
-    @property
-    def at_ms(self) -> Numbers:
-        """The event time of each row."""
-        at_ms: Numbers = self.facts[EVENT_TIME]
-        return at_ms
-
     @classmethod
-    def of(cls, rows: pl.DataFrame, facts: Facts, key: Sequence[str]) -> "NewRows":
+    def of(cls, rows: pl.DataFrame, facts: RowFacts, key: Sequence[str]) -> "NewRows":
         """Return rows, in runs by the hash of their keys."""
-        keys, at_ms = columns_of(rows, key), facts[EVENT_TIME]
+        keys, at_ms = columns_of(rows, key), facts.at_ms
         eras = eras_by_key(keys, at_ms)
         nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
         if not nulls:
@@ -101,11 +77,6 @@ class NewRows(NamedTuple):
 def columns_of(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Return some columns; faster than ``select``, which waits for a thread."""
     return pl.DataFrame([rows[name] for name in names])
-
-
-def empty_facts(count: int) -> Facts:
-    """Return facts of rows, all zero."""
-    return np.zeros(count, FACTS)
 
 
 def eras_by_key(keys: pl.DataFrame, at_ms: Numbers) -> Eras:

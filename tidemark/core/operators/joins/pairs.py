@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.new_rows import REACH, NewRows
+from tidemark.core.operators.joins.new_rows import NewRows
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.time_index import Matches, Run, counts_of, find, pairs_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
-from tidemark.core.time.segment import EVENT_TIME
 
 
 class Arrived(NamedTuple):
@@ -85,11 +84,11 @@ class Matcher:
         return Found(with_right, with_left, int(max(most_left, most_right)))
 
     def _of_left(self, left: Arrived, runs: Sequence[Run]) -> list[Matches]:
-        at_ms, reach_ms = left.new.at_ms, left.new.facts[REACH]
+        at_ms, reach_ms = left.new.facts.at_ms, left.new.facts.reach_ms
         return find([*left.new.keyed.values()], at_ms + self.lower_ms, at_ms + reach_ms, runs)
 
     def _of_right(self, right: Arrived, runs: Sequence[Run]) -> list[Matches]:
-        at_ms = right.new.at_ms
+        at_ms = right.new.facts.at_ms
         return find([*right.new.keyed.values()], at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
 
     def not_hot(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
@@ -157,8 +156,7 @@ class Matcher:
     def _in_reach(self, lefts: Numbers, rights: Numbers) -> Mask:
         """Mark the pairs that a left row's own REACH allows."""
         left = self.left.facts(lefts)
-        distance_ms = self.right.facts(rights)[EVENT_TIME] - left[EVENT_TIME]
-        within: Mask = distance_ms <= left[REACH]
+        within: Mask = self.right.at_ms(rights) - left.at_ms <= left.reach_ms
         return within
 
     def _same(self, lefts: Numbers, rights: Numbers) -> Mask:

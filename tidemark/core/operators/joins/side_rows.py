@@ -11,26 +11,24 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import Ids
-from tidemark.core.operators.joins.new_rows import (
-    FACTS,
+from tidemark.core.operators.joins.new_rows import NewRows, SideSpec, columns_of, eras_by_key
+from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
+from tidemark.core.operators.joins.row_facts import (
     HIGH,
     LOW,
     PUBLISHED,
     REACH,
+    ROW_BYTES,
     STATUS,
     WAITING,
-    NewRows,
-    SideSpec,
-    columns_of,
-    empty_facts,
-    eras_by_key,
+    RowFacts,
+    Statuses,
 )
-from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
 from tidemark.core.operators.joins.time_index import Run, TimeIndex, find, pairs_of
 from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import BlockStore
 from tidemark.core.state.due_index import DueIndex
-from tidemark.core.state.keyed_lines import Facts, Numbers
+from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS
 
 _PIECE_ROWS = 32_768
@@ -39,7 +37,6 @@ _PIECE_ROWS = 32_768
 _FEW = 2_048
 """Places; fewer empty ones are left as they are."""
 
-_BYTES = np.dtype((np.void, FACTS.itemsize))
 _NONE = np.empty(0, np.int64)
 
 
@@ -50,8 +47,9 @@ class SideRows:
         """Start empty."""
         self.spec = spec
         self._rows = RowBlocks(pl.Schema(spec.columns), store)
-        self._facts = np.empty(0, FACTS)  # by place; room for more
+        self._facts = RowFacts.empty(0)  # by place; room for more
         self._next = 0
+        self._staged: NewRows | None = None  # their facts are at the places from _next on
         self._index = TimeIndex()
         self._due = DueIndex()
         self._fresh = 0  # rows from this place on are not in any changes yet
@@ -73,22 +71,25 @@ class SideRows:
         """The place of the next row."""
         return self._next
 
-    def facts(self, places: Numbers) -> Facts:
+    def facts(self, places: Numbers) -> RowFacts:
         """Return the facts of rows."""
-        return self._facts.take(places)
+        return self._facts.at(places)
+
+    def status(self, places: Numbers) -> Statuses:
+        """Return the status of rows."""
+        return self._facts.status[places]
 
     def at_ms(self, places: Numbers) -> Numbers:
         """Return the event times of rows."""
-        at_ms: Numbers = self._facts[EVENT_TIME][places]
-        return at_ms
+        return self._facts.at_ms[places]
 
     def ids(self, places: Numbers) -> Ids:
         """Return the identities of rows."""
-        return Ids(self._facts[HIGH][places], self._facts[LOW][places])
+        return self._facts.ids.at(places)
 
     def times_ms(self, places: Numbers) -> Numbers:
         """Return the event times of rows as results without a partner: max(t, t + reach)."""
-        return _result_ms(self._facts[places])
+        return self._result_ms(places)
 
     def rows(self, places: Numbers) -> pl.DataFrame:
         """Return rows, in the order of places."""
@@ -96,57 +97,66 @@ class SideRows:
 
     def stage(self, new: NewRows) -> int:
         """Make the facts of rows readable by the places that ``put`` gives; return the first."""
-        self._make_room(new.facts.size)
-        _copy(new.facts, self._facts[self._next : self._next + new.facts.size])
+        if new is not self._staged:
+            self._make_room(new.rows.height)
+            self._facts.fill(self._next, new.facts)
+            self._staged = new
         return self._next
 
     def put(self, new: NewRows) -> None:
         """Add rows."""
         first = self.stage(new)
-        if new.facts.size:
-            self._rows.append(new.rows, first, self._until_ms(new.facts))
-            self._next += new.facts.size
+        if new.rows.height:
+            self._next += new.rows.height
+            added = slice(first, self._next)
+            self._rows.append(new.rows, first, self._until_ms(added))
             self._index.put({era: run.moved(first) for era, run in new.eras.items()})
             self._await(np.arange(first, self._next))
+        self._staged = None
 
     def _await(self, places: Numbers) -> None:
         if self.spec.wait_ms is not None:
-            waiting = places[self._facts[STATUS][places] == WAITING]
+            waiting = places[self._facts.status[places] == WAITING]
             self._due.put(waiting, self.due_ms(waiting))
 
     def due_ms(self, places: Numbers) -> Numbers:
         """Return when rows without a partner are due."""
-        return self.times_ms(places) + 1 + (self.spec.wait_ms or 0)
+        return self.times_ms(places) + (1 + (self.spec.wait_ms or 0))
 
-    def _last_ms(self, facts: Facts) -> Numbers:
+    def _reach_ms(self, places: Numbers | slice) -> Numbers | int:
+        return self._facts.reach_ms[places] if self.spec.reach_ms is None else self.spec.reach_ms
+
+    def _result_ms(self, places: Numbers | slice) -> Numbers:
+        return self._facts.at_ms[places] + np.maximum(self._reach_ms(places), 0)
+
+    def _last_ms(self, places: Numbers | slice) -> Numbers:
         """Return the last clock at which a partner of each row may come."""
-        last_ms: Numbers = facts[EVENT_TIME] + facts[REACH] + self.spec.lateness_ms
-        return last_ms
+        return self._facts.at_ms[places] + (self._reach_ms(places) + self.spec.lateness_ms)
 
-    def _until_ms(self, facts: Facts) -> Numbers:
+    def _until_ms(self, places: Numbers | slice) -> Numbers:
         """Return the last clock at which each row is needed: also to publish it alone."""
         if self.spec.wait_ms is None:
-            return self._last_ms(facts) + self.spec.read_ms
-        return _result_ms(facts) + self.spec.lateness_ms
+            return self._last_ms(places) + self.spec.read_ms
+        return self._result_ms(places) + self.spec.lateness_ms
 
     def _make_room(self, count: int) -> None:
-        if self._next + count > self._facts.size:
-            size = max(self._next + count, self._facts.size + self._facts.size // 2)
-            facts = np.empty(size, FACTS)
-            _copy(self._facts[: self._next], facts[: self._next])
+        room = self._facts.at_ms.size
+        if self._next + count > room:
+            facts = RowFacts.empty(max(self._next + count, room + room // 2))
+            facts.fill(0, self._facts.at(slice(self._next)))
             self._facts = facts
 
     def mark(self, places: Numbers, status: int) -> None:
         """Set the status of rows."""
-        self._facts[STATUS][places] = status
+        self._facts.status[places] = status
         self._marked.append(places)
 
     def pop_due(self, before_ms: int, clock_ms: int) -> Numbers:
         """Return rows without a partner that are due, each once; see ``publish``."""
         places = self._due.pop_due(clock_ms)
-        waits = self._facts[STATUS][places] == WAITING
+        waits = self._facts.status[places] == WAITING
         if self.spec.keeps_published:  # after a restore, those dropped with their marks are back
-            waits &= self._until_ms(self._facts[places]) >= before_ms
+            waits &= self._until_ms(places) >= before_ms
         else:  # those due before are published, but not purged yet
             waits &= self.due_ms(places) > before_ms
         due: Numbers = places[waits]
@@ -160,7 +170,7 @@ class SideRows:
     def is_pending(self) -> bool:
         """Whether a row without a partner waits until it is due."""
         places = self._due.slots()
-        return bool((self._facts[STATUS][places] == WAITING).any())
+        return bool((self._facts.status[places] == WAITING).any())
 
     # State
 
@@ -174,21 +184,20 @@ class SideRows:
         marked = marked[marked < self._fresh]
         marked = marked[self._rows.holds(marked)]  # a row may be dropped after its mark
         if marked.size:
-            facts = self._facts[marked]
             names = (EVENT_TIME, HIGH, LOW, STATUS)
             keys = columns_of(self.rows(marked), self.spec.key)
-            made[self.spec.marks] = keys.hstack(_columns(facts, names))
+            made[self.spec.marks] = keys.hstack(self._facts.at(marked).columns(names))
         self._fresh, self._marked = self._next, []
         return made
 
-    def _frame(self, block: RowBlock, first: int, facts: Facts | None = None) -> pl.DataFrame:
+    def _frame(self, block: RowBlock, first: int, facts: RowFacts | None = None) -> pl.DataFrame:
         """Return the rows of a block from a place on, with their facts."""
         begin = max(block.first, first)
         if begin >= block.stop:
             return pl.DataFrame()
-        of_rows = (self._facts if facts is None else facts)[begin : block.stop]
+        of_rows = (facts or self._facts).at(slice(begin, block.stop))
         rows = block.block.frame()[begin - block.first :]
-        return rows.hstack(_columns(of_rows, self._stored_facts))
+        return rows.hstack(of_rows.columns(self._stored_facts))
 
     @property
     def _stored_facts(self) -> Sequence[str]:
@@ -197,9 +206,9 @@ class SideRows:
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all rows, in pieces that are built lazily."""
-        return self._pieces(self._facts[: self._next].copy(), self._rows.blocks)
+        return self._pieces(self._facts.at(np.arange(self._next)), self._rows.blocks)
 
-    def _pieces(self, facts: Facts, blocks: Sequence[RowBlock]) -> Iterator[Changes]:
+    def _pieces(self, facts: RowFacts, blocks: Sequence[RowBlock]) -> Iterator[Changes]:
         for block in blocks:
             frame = self._frame(block, 0, facts)
             for begin in range(0, frame.height, _PIECE_ROWS):
@@ -207,20 +216,19 @@ class SideRows:
 
     def size_bytes(self) -> int:
         """Return the approximate size of a snapshot, bytes."""
-        facts = sum(each.block.height for each in self._rows.blocks) * FACTS.itemsize
+        facts = sum(each.block.height for each in self._rows.blocks) * ROW_BYTES
         return self._rows.size_bytes() + facts
 
     def open_rows(self) -> int:
         """Return the number of rows that may still pair, as of the last purge."""
-        blocks = (self._facts[each.places] for each in self._rows.blocks)
-        return sum(int(np.count_nonzero(self._last_ms(f) >= self._purged_ms)) for f in blocks)
+        blocks = (self._last_ms(each.places) >= self._purged_ms for each in self._rows.blocks)
+        return sum(int(np.count_nonzero(each)) for each in blocks)
 
     def _needed(self, block: RowBlock) -> int:
         """Return the number of rows of a block that are needed, as of the last purge."""
         if block.all_until_ms >= self._purged_ms:
             return block.block.height
-        until_ms = self._until_ms(self._facts[block.places])
-        return int(np.count_nonzero(until_ms >= self._purged_ms))
+        return int(np.count_nonzero(self._until_ms(block.places) >= self._purged_ms))
 
     def apply(self, changes: Changes) -> None:
         """Apply one piece: its rows, then the status of rows."""
@@ -231,11 +239,13 @@ class SideRows:
         self._fresh, self._marked = self._next, []
 
     def _restore(self, rows: pl.DataFrame) -> None:
-        facts = empty_facts(rows.height)
-        if self.spec.reach_ms is not None:
-            facts[REACH] = self.spec.reach_ms
-        for name in set(self._stored_facts) & {*rows.columns}:
-            facts[name] = rows[name].to_numpy()
+        names = set(self._stored_facts) & {*rows.columns}
+        stored = {name: rows[name].to_numpy() for name in names}
+        reach_ms = 0 if self.spec.reach_ms is None else self.spec.reach_ms
+        ids = Ids(stored[HIGH], stored[LOW])
+        facts = RowFacts.of(stored[EVENT_TIME], ids, stored.get(REACH, reach_ms))
+        if STATUS in stored:
+            facts = facts._replace(status=stored[STATUS])
         self.put(NewRows.of(conformed(rows, self.spec.columns), facts, self.spec.key))
 
     def _restore_status(self, marks: pl.DataFrame) -> None:
@@ -243,9 +253,9 @@ class SideRows:
         at_ms = marks[EVENT_TIME].to_numpy()
         searching = [*eras_by_key(columns_of(marks, self.spec.key), at_ms).values()]
         row, place = pairs_of(find(searching, at_ms, at_ms, self.runs))
-        same = self._facts[HIGH][place] == marks[HIGH].to_numpy()[row]
-        same &= self._facts[LOW][place] == marks[LOW].to_numpy()[row]
-        self._facts[STATUS][place[same]] = marks[STATUS].to_numpy()[row[same]]
+        same = self._facts.ids.high[place] == marks[HIGH].to_numpy()[row]
+        same &= self._facts.ids.low[place] == marks[LOW].to_numpy()[row]
+        self._facts.status[place[same]] = marks[STATUS].to_numpy()[row[same]]
 
     def purge(self, clock_ms: int) -> None:
         """Drop rows that no row can reach any more, a block at a time."""
@@ -258,7 +268,7 @@ class SideRows:
     def _compact(self) -> None:
         """Keep only the rows that are needed, at places without gaps."""
         alive = np.zeros(self._next, np.bool_)
-        until_ms = self._until_ms(self._facts[: self._next])
+        until_ms = self._until_ms(slice(self._next))
         for each in self._rows.blocks:
             alive[each.places] = until_ms[each.places] >= self._purged_ms
         moved = np.where(alive, np.cumsum(alive) - 1, -1)
@@ -267,8 +277,8 @@ class SideRows:
         self._fresh = int(np.count_nonzero(alive[: self._fresh]))
         marked = moved[np.concatenate([_NONE, *self._marked])]
         self._marked = [marked[marked >= 0]]
-        self._facts = self._facts.take(np.flatnonzero(alive))
-        self._next = self._facts.size
+        self._facts = self._facts.at(np.flatnonzero(alive))
+        self._next = self._facts.at_ms.size
         self._due = DueIndex()
         self._await(np.arange(self._next))
 
@@ -277,7 +287,7 @@ class SideRows:
         self._index.validate()
         self._due.validate()
         self._rows.validate(self._next)
-        assert self._next <= self._facts.size, "places without facts"
+        assert self._next <= self._facts.at_ms.size, "places without facts"
 
 
 def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -286,17 +296,3 @@ def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.Data
         pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
         for name, dtype in columns.items()
     )
-
-
-def _copy(facts: Facts, to: Facts) -> None:
-    """Copy facts as bytes: NumPy copies structures field by field."""
-    to.view(_BYTES)[:] = facts.view(_BYTES)
-
-
-def _result_ms(facts: Facts) -> Numbers:
-    at_ms: Numbers = facts[EVENT_TIME] + np.maximum(facts[REACH], 0)
-    return at_ms
-
-
-def _columns(facts: Facts, names: Sequence[str]) -> list[pl.Series]:
-    return [pl.Series(name, facts[name].copy()) for name in names]  # facts change in place

@@ -13,17 +13,10 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import ids_in_windows, ids_of_rows
-from tidemark.core.operators.joins.new_rows import (
-    HIGH,
-    LOW,
-    REACH,
-    NewRows,
-    SideSpec,
-    columns_of,
-    empty_facts,
-)
+from tidemark.core.operators.joins.new_rows import NewRows, SideSpec, columns_of
 from tidemark.core.operators.joins.pairs import Arrived, Matcher, Taken
 from tidemark.core.operators.joins.results import Results
+from tidemark.core.operators.joins.row_facts import REACH, RowFacts
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.standing import Standing, standing_of
@@ -46,7 +39,6 @@ from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Mask, Numbers
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
-from tidemark.core.time.segment import EVENT_TIME
 from tidemark.core.windows.window import AlignedWindows
 
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
@@ -287,10 +279,8 @@ class StreamJoin(Body):
         if start_ms is not None:
             ids = ids_in_windows(ids.at(taken), start_ms)
             order, segment, shown = order[taken], segment[taken], lines_at(shown, taken)
-        facts = empty_facts(at_ms.size)
-        facts[EVENT_TIME] = at_ms
-        facts[HIGH], facts[LOW] = ids
-        facts[REACH] = rows[REACH].to_numpy() if REACH in rows.columns else reach_ms
+        own_reach = REACH in rows.columns
+        facts = RowFacts.of(at_ms, ids, rows[REACH].to_numpy() if own_reach else reach_ms)
         return Arrived(NewRows.of(shown, facts, self.key), order, segment, taken)
 
     # Time

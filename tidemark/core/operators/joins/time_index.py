@@ -48,6 +48,11 @@ class Run:
         return self.rank // self.span
 
     @property
+    def is_distinct(self) -> bool:
+        """Whether each entry has a hash of its own."""
+        return self.hashes.size == self.rank.size
+
+    @property
     def at_ms(self) -> Numbers:
         """The event time of each entry."""
         return self.rank % self.span + self.first_ms
@@ -55,20 +60,27 @@ class Run:
     @classmethod
     def of(cls, hashes: Hashes, at_ms: Numbers, place: Numbers) -> "Run":
         """Return a run of some entries."""
-        distinct, key = np.unique(hashes, return_inverse=True)
-        first_ms, span, rank = _ranked(key, at_ms)
-        order = np.argsort(rank)
-        return cls(distinct, rank[order], place[order], first_ms, span)
+        order = np.argsort(hashes)
+        distinct, key = _distinct(hashes[order])
+        first_ms, span, rank = _ranked(key, at_ms[order])
+        if (rank[1:] < rank[:-1]).any():  # times of a key are out of order
+            by_time = np.argsort(rank, kind="stable")
+            order, rank = order[by_time], rank[by_time]
+        return cls(distinct, rank, place[order], first_ms, span)
 
     @classmethod
     def merged(cls, runs: "list[Run]") -> "Run":
         """Return one run of the entries of several."""
-        hashes = np.sort(np.concatenate([run.hashes for run in runs]), kind="stable")
-        distinct = hashes[np.append(True, hashes[1:] != hashes[:-1])]
-        key = np.concatenate([np.searchsorted(distinct, run.hashes)[run.key] for run in runs])
+        hashes = np.concatenate([run.hashes for run in runs])
+        by_hash = np.argsort(hashes, kind="stable")  # timsort: it merges what is in order
+        distinct, position = _distinct(hashes[by_hash])
+        key_of = np.empty(hashes.size, np.int64)
+        key_of[by_hash] = position
+        begins = np.add.accumulate([0, *(run.hashes.size for run in runs)])
+        key = key_of[np.concatenate([run.key + at for run, at in zip(runs, begins, strict=False)])]
         place = np.concatenate([run.place for run in runs])
         first_ms, span, rank = _ranked(key, np.concatenate([run.at_ms for run in runs]))
-        order = np.argsort(rank, kind="stable")  # timsort: it merges what is in order
+        order = np.argsort(rank, kind="stable")
         return cls(distinct, rank[order], place[order], first_ms, span)
 
     def moved(self, first: int) -> "Run":
@@ -83,8 +95,12 @@ class Run:
             return Run(self.hashes, self.rank, place, self.first_ms, self.span)
         if not kept.any():
             return None
-        hashes = self.hashes[self.key[kept]]
-        return Run.of(hashes, self.at_ms[kept], place[kept])
+        key = self.key[kept]
+        used = np.zeros(self.hashes.size, np.bool_)
+        used[key] = True
+        position = np.add.accumulate(used, dtype=np.int64) - 1
+        rank = position[key] * self.span + self.rank[kept] % self.span
+        return Run(self.hashes[used], rank, place[kept], self.first_ms, self.span)
 
     def find(self, searching: "Run", low_ms: Numbers, high_ms: Numbers) -> "Matches":
         """Return the entries that rows find between two times, both included.
@@ -92,14 +108,22 @@ class Run:
         ``searching``: a run whose places number its rows, as ``low_ms`` and ``high_ms`` do.
         """
         at = np.minimum(np.searchsorted(self.hashes, searching.hashes), self.hashes.size - 1)
-        found = (self.hashes[at] == searching.hashes)[searching.key]
-        base, row = (at * self.span)[searching.key[found]], searching.place[found]
+        known = self.hashes[at] == searching.hashes
+        entry = np.flatnonzero(known if searching.is_distinct else known[searching.key])
+        row = searching.place[entry]
+        key = at[entry if searching.is_distinct else searching.key[entry]]
         low = np.clip(low_ms[row] - self.first_ms, 0, self.span - 1)
         high = np.clip(high_ms[row] - self.first_ms, -1, self.span - 1)
-        begin = np.searchsorted(self.rank, base + low)
-        count = np.searchsorted(self.rank, base + high, "right") - begin
+        begin = np.searchsorted(self.rank, key * self.span + low)
+        count = np.searchsorted(self.rank, key * self.span + high, "right") - begin
         some = count > 0
         return Matches(row[some], begin[some], count[some], self.place)
+
+
+def _distinct(ascending: Hashes) -> tuple[Hashes, Numbers]:
+    """Return the distinct ones of some hashes, and the position of each among them."""
+    begins = np.append(True, ascending[1:] != ascending[:-1])[: ascending.size]
+    return ascending[begins], np.add.accumulate(begins, dtype=np.int64) - 1
 
 
 def _ranked(key: Numbers, at_ms: Numbers) -> tuple[int, int, Numbers]:
