@@ -41,9 +41,15 @@ def mixed(words: Words) -> Words:
 
     The finalizer is that of SplitMix64.
     """
-    words = (words ^ words >> np.uint64(30)) * _FIRST
-    words = (words ^ words >> np.uint64(27)) * _SECOND
-    return words ^ words >> np.uint64(31)
+    found = words >> np.uint64(30)
+    found ^= words
+    found *= _FIRST
+    shifted = found >> np.uint64(27)
+    found ^= shifted
+    found *= _SECOND
+    np.right_shift(found, np.uint64(31), out=shifted)
+    found ^= shifted
+    return found
 
 
 def _words(numbers: npt.NDArray[np.generic]) -> Words:

@@ -277,6 +277,7 @@ def missed(
     """
     by_ms = rows[WATERMARK].to_numpy() - limit_ms
     clashing = {name: f"{OWN}{name}" for name in (START, END, LATE_BY) if name in rows.columns}
-    return rows.rename(clashing).hstack(
+    renamed = rows.rename(clashing) if clashing else rows
+    return renamed.hstack(
         [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
     )

@@ -32,14 +32,21 @@ class Ids(NamedTuple):
 
 def ids_of_rows(rows: pl.DataFrame) -> Ids:
     """Return the identities of rows, from SOURCE, OFFSET and SUB_ROW."""
-    runs = rows[SOURCE].rle().struct.unnest()
-    run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
-    source = stable_hashes(runs["value"])[run_of]
+    source, sub_row = _hashes_of_sources(rows[SOURCE]), rows[SUB_ROW].to_numpy().astype(np.uint64)
+    if not sub_row.any():
+        sub_row = np.zeros(1, np.uint64)  # mixed once for all rows
     offset = rows[OFFSET].to_numpy().view(np.uint64)
-    sub_row = rows[SUB_ROW].to_numpy().astype(np.uint64)
     high = mixed(mixed(source ^ mixed(offset)) + sub_row * _STEP)
     low = mixed(mixed(mixed(source + _LOW) + offset * _STEP) ^ mixed(sub_row + _LOW))
     return Ids(high, low)
+
+
+def _hashes_of_sources(sources: pl.Series) -> Words:
+    """Return the hash of each source, or of all rows one hash if they have the same source."""
+    if sources.len() and (sources == sources[0]).all():
+        return stable_hashes(sources[:1])
+    runs = sources.rle().struct.unnest()
+    return stable_hashes(runs["value"]).repeat(runs["len"].to_numpy())
 
 
 def ids_in_windows(ids: Ids, start_ms: Numbers) -> Ids:

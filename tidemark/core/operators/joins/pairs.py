@@ -147,9 +147,12 @@ class Matcher:
             lefts, rights = lefts[kept], rights[kept]
         left_order = _of_new(left.order, lefts, first_left)
         right_order = _of_new(right.order, rights, first_right)
-        segment = np.maximum(
-            _of_new(left.segment, lefts, first_left), _of_new(right.segment, rights, first_right)
-        )
+        segment = np.zeros(lefts.size, np.int64)
+        if left.segment.any() or right.segment.any():
+            segment = np.maximum(
+                _of_new(left.segment, lefts, first_left),
+                _of_new(right.segment, rights, first_right),
+            )
         pairs = Pairs(lefts, rights, np.maximum(left_order, right_order), segment)
         return pairs.at(self._in_order(pairs, left_order > right_order))
 
@@ -166,6 +169,19 @@ class Matcher:
 
     def _in_order(self, pairs: Pairs, left_is_later: Mask) -> Numbers:
         """Return the order of results of pairs."""
+        numbers = pairs.order - pairs.order.min(initial=0)
+        small = numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+        sort = np.argsort(small, kind="stable")  # a radix sort if they fit 16 bits
+        order = small[sort]
+        same = np.concatenate([[False], order[1:] == order[:-1], [False]])
+        several = np.flatnonzero(same[1:] | same[:-1])  # pairs of rows with several partners
+        if several.size:
+            some = sort[several]
+            sort[several] = some[self._by_partner(pairs.at(some), left_is_later[some])]
+        return sort
+
+    def _by_partner(self, pairs: Pairs, left_is_later: Mask) -> Numbers:
+        """Return the order of pairs by the later row, then by time and identity of its partner."""
         left_ms, right_ms = self.left.at_ms(pairs.left), self.right.at_ms(pairs.right)
         partner_ms = np.where(left_is_later, right_ms, left_ms)
         rank = pairs.order * partner_ms.size + _dense_rank(partner_ms)

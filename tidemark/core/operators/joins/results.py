@@ -148,6 +148,8 @@ class Results:
 
     def without_partner(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
         """Return results of rows without a partner, by side, in order of time and identity."""
+        if not any(some.size for some in places):
+            return pl.DataFrame(schema=self.columns)
         parts = []
         for number, (side, some) in enumerate(zip(state.sides, places, strict=True)):
             sort = np.lexsort((side.ids(some).low, side.times_ms(some)))

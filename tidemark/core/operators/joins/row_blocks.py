@@ -123,19 +123,13 @@ class RowBlocks:
         if used.size == 1:
             only = self._blocks[used[0]]
             return lines_at(only.block.frame(), places - only.first)
-        order = np.argsort(number, kind="stable")
-        bounds = np.searchsorted(number[order], np.append(used, firsts.size))
-        parts = []
-        for at, index in enumerate(used):
-            some = order[bounds[at] : bounds[at + 1]]
-            each = self._blocks[index]
-            parts.append(lines_at(each.block.frame(), places[some] - each.first))
-        back = np.empty(order.size, np.int64)
-        back[order] = np.arange(order.size)
-        # Column by column: for a whole frame polars waits for a thread of its pool.
-        columns = zip(*(part.get_columns() for part in parts), strict=True)
-        found = pl.DataFrame([pl.concat(column, rechunk=True) for column in columns])
-        return lines_at(found, back)
+        blocks = [self._blocks[index] for index in used]
+        begins = np.add.accumulate([0, *(each.block.height for each in blocks)])
+        shift = np.zeros(firsts.size, np.int64)
+        shift[used] = begins[:-1] - firsts[used]
+        columns = zip(*(each.block.frame().get_columns() for each in blocks), strict=True)
+        at = places + shift[number]
+        return pl.DataFrame([_gathered(column, at, begins) for column in columns])
 
     def purge(self, clock_ms: int) -> None:
         """Drop the blocks whose rows are not needed at this clock."""
@@ -166,3 +160,20 @@ class RowBlocks:
             assert each.first >= before, "blocks overlap"
             before = each.stop
         assert before <= stop, "a row without facts"
+
+
+def _gathered(parts: Sequence[pl.Series], at: Numbers, begins: Numbers) -> pl.Series:
+    """Return the values at positions ``at`` over all parts, which begin at ``begins``.
+
+    Polars copies all values of nested columns in parts before it gathers some, so of these only
+    the used ones are put together.
+    """
+    if not parts[0].dtype.is_nested():
+        return pl.concat(parts, rechunk=False)[pl.Series(at.astype(np.uint32))]
+    used, back = np.unique(at, return_inverse=True)
+    bounds = np.searchsorted(used, begins)
+    some = [
+        part[pl.Series((used[low:high] - begin).astype(np.uint32))]
+        for part, begin, (low, high) in zip(parts, begins, pairwise(bounds), strict=False)
+    ]
+    return pl.concat(some, rechunk=True)[pl.Series(back.astype(np.uint32))]

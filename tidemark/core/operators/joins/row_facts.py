@@ -62,6 +62,9 @@ class RowFacts(NamedTuple):
 
     def columns(self, names: Sequence[str]) -> list[pl.Series]:
         """Return some facts as columns of a frame of changes; they are copies."""
-        columns = (self.at_ms, *self.ids, self.reach_ms, self.status)
-        named = dict(zip((EVENT_TIME, HIGH, LOW, REACH, STATUS), columns, strict=True))
-        return [pl.Series(name, named[name].copy()) for name in names]
+        numbers = {EVENT_TIME: self.at_ms, REACH: self.reach_ms}
+        found = {name: pl.Series(name, values.copy()) for name, values in numbers.items()}
+        found[HIGH] = pl.Series(HIGH, self.ids.high.copy())
+        found[LOW] = pl.Series(LOW, self.ids.low.copy())
+        found[STATUS] = pl.Series(STATUS, self.status.copy())
+        return [found[name] for name in names]

@@ -277,8 +277,8 @@ class SideRows:
         self._fresh = int(np.count_nonzero(alive[: self._fresh]))
         marked = moved[np.concatenate([_NONE, *self._marked])]
         self._marked = [marked[marked >= 0]]
-        self._facts = self._facts.at(np.flatnonzero(alive))
-        self._next = self._facts.at_ms.size
+        self._facts.fill(0, self._facts.at(np.flatnonzero(alive)))
+        self._next = int(np.count_nonzero(alive))
         self._due = DueIndex()
         self._await(np.arange(self._next))
 
