@@ -190,7 +190,7 @@ class GatheringJoin(StreamJoin):
         facts = state.left.facts(due)
         keyed = NewRows.of(columns_of(state.left.rows(due), self.key), facts, self.key).keyed
         low_ms, high_ms = facts.at_ms + self.lower_ms, facts.at_ms + facts.reach_ms
-        matches = find([*keyed.values()], low_ms, high_ms, state.right.runs)
+        matches = find(keyed, low_ms, high_ms, state.right.runs)
         row, partner = pairs_of(matches)
         order = np.argsort(row, kind="stable")
         row, partner = row[order], partner[order]

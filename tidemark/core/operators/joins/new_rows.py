@@ -1,15 +1,75 @@
-"""What the state of one side of a join needs, and the new rows that it takes."""
+"""What the state of one side of a join needs, the new rows that it takes, and facts of rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.operators.joins.row_facts import RowFacts
-from tidemark.core.operators.joins.time_index import Eras, Run, eras_of
-from tidemark.core.state.keyed_lines import Numbers, hashes_of
+from tidemark.core.operators.joins.identity import Ids
+from tidemark.core.operators.joins.time_index import Run
+from tidemark.core.state.keyed_lines import Mask, Numbers, hashes_of
+from tidemark.core.time.segment import EVENT_TIME
+
+WAITING, MATCHED, PUBLISHED = 0, 1, 2
+"""Status of a row: without a partner; with one; published as a row without a partner."""
+
+HIGH, LOW = "@id_high", "@id_low"
+REACH = "@reach"
+STATUS = "@status"
+"""Columns of frames of changes, besides EVENT_TIME; changelogs store the names."""
+
+ROW_BYTES = 33
+"""Bytes of the facts of a row."""
+
+Statuses = npt.NDArray[np.uint8]
+
+
+class RowFacts(NamedTuple):
+    """Facts of rows, as columns: the event time, the identity, REACH and STATUS of each row."""
+
+    at_ms: Numbers
+    ids: Ids
+    reach_ms: Numbers
+    status: Statuses
+
+    @classmethod
+    def of(cls, at_ms: Numbers, ids: Ids, reach_ms: Numbers | int) -> "RowFacts":
+        """Return the facts of rows that wait for a partner."""
+        reaches = np.full(at_ms.size, reach_ms)
+        return cls(at_ms, ids, reaches, np.full(at_ms.size, WAITING, np.uint8))
+
+    @classmethod
+    def empty(cls, count: int) -> "RowFacts":
+        """Return columns for the facts of rows, to be filled."""
+        ids = Ids(np.empty(count, np.uint64), np.empty(count, np.uint64))
+        return cls(
+            np.empty(count, np.int64), ids, np.empty(count, np.int64), np.empty(count, np.uint8)
+        )
+
+    def at(self, index: Numbers | Mask | slice) -> "RowFacts":
+        """Return the facts of the rows at ``index``; a slice is not copied."""
+        return RowFacts(
+            self.at_ms[index], self.ids.at(index), self.reach_ms[index], self.status[index]
+        )
+
+    def fill(self, first: int, facts: "RowFacts") -> None:
+        """Set the facts of the rows from ``first`` on."""
+        some = slice(first, first + facts.at_ms.size)
+        self.at_ms[some], self.reach_ms[some] = facts.at_ms, facts.reach_ms
+        self.ids.high[some], self.ids.low[some] = facts.ids
+        self.status[some] = facts.status
+
+    def columns(self, names: Sequence[str]) -> list[pl.Series]:
+        """Return some facts as columns of a frame of changes; they are copies."""
+        numbers = {EVENT_TIME: self.at_ms, REACH: self.reach_ms}
+        found = {name: pl.Series(name, values.copy()) for name, values in numbers.items()}
+        found[HIGH] = pl.Series(HIGH, self.ids.high.copy())
+        found[LOW] = pl.Series(LOW, self.ids.low.copy())
+        found[STATUS] = pl.Series(STATUS, self.status.copy())
+        return [found[name] for name in names]
 
 
 @dataclass(frozen=True)
@@ -48,30 +108,25 @@ class SideSpec:
 class NewRows(NamedTuple):
     """Rows of a side.
 
-    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``eras``: runs of all rows by
+    ``rows``: the columns of ``SideSpec``.  ``facts``: of each row.  ``run``: of all rows by
     number.  ``keyed``: of those whose key has no null; only they search for partners.
     """
 
     rows: pl.DataFrame
     facts: RowFacts
-    eras: Eras
-    keyed: Eras
+    run: Run
+    keyed: Run
 
     @classmethod
     def of(cls, rows: pl.DataFrame, facts: RowFacts, key: Sequence[str]) -> "NewRows":
-        """Return rows, in runs by the hash of their keys."""
+        """Return rows, with runs by the hash of their keys."""
         keys, at_ms = columns_of(rows, key), facts.at_ms
-        eras = eras_by_key(keys, at_ms)
+        run = run_by_key(keys, at_ms)
         nulls = [column.is_null().to_numpy() for column in keys if column.null_count()]
         if not nulls:
-            return cls(rows, facts, eras, eras)
+            return cls(rows, facts, run, run)
         some = np.flatnonzero(~np.logical_or.reduce(nulls))
-        hashes = hashes_of(keys)[some]
-        return cls(rows, facts, eras, eras_of(hashes, at_ms[some], some))
-
-    def runs_from(self, first: int) -> list[Run]:
-        """Return the runs of all rows by place; ``first``: that of the first row."""
-        return [run.moved(first) for run in self.eras.values()]
+        return cls(rows, facts, run, Run.of(hashes_of(keys)[some], at_ms[some], some))
 
 
 def columns_of(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
@@ -79,6 +134,6 @@ def columns_of(rows: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     return pl.DataFrame([rows[name] for name in names])
 
 
-def eras_by_key(keys: pl.DataFrame, at_ms: Numbers) -> Eras:
-    """Return runs of rows by number; null equals null."""
-    return eras_of(hashes_of(keys), at_ms, np.arange(keys.height))
+def run_by_key(keys: pl.DataFrame, at_ms: Numbers) -> Run:
+    """Return a run of rows by number; null equals null."""
+    return Run.of(hashes_of(keys), at_ms, np.arange(keys.height))

@@ -76,7 +76,7 @@ class Matcher:
 
     def find(self, left: Arrived, right: Arrived) -> Found:
         """Return what new rows find, which have the places that ``put`` gives them next."""
-        right_runs = [*self.right.runs, *right.new.runs_from(self.right.next_place)]
+        right_runs = [*self.right.runs, right.new.run.moved(self.right.next_place)]
         with_right = self._of_left(left, right_runs)
         with_left = self._of_right(right, self.left.runs)
         most_left = counts_of(with_right, left.order.size).max(initial=0)
@@ -85,11 +85,11 @@ class Matcher:
 
     def _of_left(self, left: Arrived, runs: Sequence[Run]) -> list[Matches]:
         at_ms, reach_ms = left.new.facts.at_ms, left.new.facts.reach_ms
-        return find([*left.new.keyed.values()], at_ms + self.lower_ms, at_ms + reach_ms, runs)
+        return find(left.new.keyed, at_ms + self.lower_ms, at_ms + reach_ms, runs)
 
     def _of_right(self, right: Arrived, runs: Sequence[Run]) -> list[Matches]:
         at_ms = right.new.facts.at_ms
-        return find([*right.new.keyed.values()], at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
+        return find(right.new.keyed, at_ms - self.upper_ms, at_ms - self.lower_ms, runs)
 
     def not_hot(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
         """Mark taken rows, without those that certainly have over ``max_pairs`` old partners.

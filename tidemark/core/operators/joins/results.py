@@ -8,9 +8,8 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_pairs
-from tidemark.core.operators.joins.new_rows import columns_of
+from tidemark.core.operators.joins.new_rows import MATCHED, PUBLISHED, WAITING, columns_of
 from tidemark.core.operators.joins.pairs import Pairs
-from tidemark.core.operators.joins.row_facts import MATCHED, PUBLISHED, WAITING
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID

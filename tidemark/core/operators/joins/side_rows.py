@@ -11,9 +11,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import Ids
-from tidemark.core.operators.joins.new_rows import NewRows, SideSpec, columns_of, eras_by_key
-from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
-from tidemark.core.operators.joins.row_facts import (
+from tidemark.core.operators.joins.new_rows import (
     HIGH,
     LOW,
     PUBLISHED,
@@ -21,9 +19,14 @@ from tidemark.core.operators.joins.row_facts import (
     ROW_BYTES,
     STATUS,
     WAITING,
+    NewRows,
     RowFacts,
+    SideSpec,
     Statuses,
+    columns_of,
+    run_by_key,
 )
+from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
 from tidemark.core.operators.joins.time_index import Run, TimeIndex, find, pairs_of
 from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import BlockStore
@@ -110,7 +113,7 @@ class SideRows:
             self._next += new.rows.height
             added = slice(first, self._next)
             self._rows.append(new.rows, first, self._until_ms(added))
-            self._index.put({era: run.moved(first) for era, run in new.eras.items()})
+            self._index.put(new.run.moved(first))
             self._await(np.arange(first, self._next))
         self._staged = None
 
@@ -251,7 +254,7 @@ class SideRows:
     def _restore_status(self, marks: pl.DataFrame) -> None:
         """Set the status of rows, which are found by key, time and identity."""
         at_ms = marks[EVENT_TIME].to_numpy()
-        searching = [*eras_by_key(columns_of(marks, self.spec.key), at_ms).values()]
+        searching = run_by_key(columns_of(marks, self.spec.key), at_ms)
         row, place = pairs_of(find(searching, at_ms, at_ms, self.runs))
         same = self._facts.ids.high[place] == marks[HIGH].to_numpy()[row]
         same &= self._facts.ids.low[place] == marks[LOW].to_numpy()[row]

@@ -13,10 +13,9 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.joins.identity import ids_in_windows, ids_of_rows
-from tidemark.core.operators.joins.new_rows import NewRows, SideSpec, columns_of
+from tidemark.core.operators.joins.new_rows import REACH, NewRows, RowFacts, SideSpec, columns_of
 from tidemark.core.operators.joins.pairs import Arrived, Matcher, Taken
 from tidemark.core.operators.joins.results import Results
-from tidemark.core.operators.joins.row_facts import REACH, RowFacts
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.standing import Standing, standing_of

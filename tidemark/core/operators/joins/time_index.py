@@ -1,19 +1,19 @@
 """The time index: rows by key and event time, in sorted arrays that are merged by size.
 
-An entry is the hash of a key, an event time and the row's place.  A run sorts its entries by one
-number: the position of the hash among those of the run, and the time.  So the rows of a key within
-an interval are found by two binary searches.  The hash is valid in this process only, and
-candidates are compared by key (core/state/README.md).
+An entry is the hash of a key, an event time and the row's place.  A run has its entries in order of
+hash and time.  So the rows of a key within an interval are found by a search for the hash, and one
+among the times of its entries.  The hash is valid in this process only, and candidates are compared
+by key (core/state/README.md).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from tidemark.core.state.blocks import size_tier
-from tidemark.core.state.keyed_lines import Hashes, Numbers, ranges
+from tidemark.core.state.keyed_lines import Hashes, Mask, Numbers, ranges
 
 _MANY = 4
 """Number of runs of similar size that are merged."""
@@ -24,113 +24,140 @@ _FEW = 4_096
 _LARGE = 1 << 19
 """Maximum entries of a merged run, so that no merge takes long."""
 
-_ERA_BITS = 42
-"""A run spans at most 2^42 ms, 139 years, so that key and time fit one number."""
+_SPREAD = 4
+"""Minimum size of a filter, by number of hashes."""
+
+_RANK_BITS = 62
+
+
+class Filter(NamedTuple):
+    """Which hashes a set may contain, by their first bits; at most a quarter of all others pass.
+
+    Most rows have no partner in a run.  A search for their hashes would take several times as long.
+    """
+
+    shift: np.uint64
+    marks: Mask
+
+    @classmethod
+    def of(cls, hashes: Hashes) -> "Filter":
+        """Return the filter of some hashes."""
+        bits = (_SPREAD * hashes.size).bit_length()
+        shift = np.uint64(64 - bits)
+        marks = np.zeros(1 << bits, np.bool_)
+        marks[(hashes >> shift).view(np.int64)] = True
+        return cls(shift, marks)
+
+    def passed(self, hashes: Hashes) -> Numbers:
+        """Return the positions of the hashes that the set may contain."""
+        return np.flatnonzero(self.marks[(hashes >> self.shift).view(np.int64)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """Entries in order of hash and time.
 
-    ``hashes``: the distinct hashes, ascending.  ``rank``: position of the hash * ``span`` + time -
-    ``first_ms``, ascending.  ``place``: of the row.
+    ``hashes``: the distinct hashes, ascending.  ``starts``: the position of the first entry of
+    each, and the number of entries.  ``at_ms``, ``place``: by entry.  ``filter``: of ``hashes``.
     """
 
     hashes: Hashes
-    rank: Numbers
+    starts: Numbers
+    at_ms: Numbers
     place: Numbers
-    first_ms: int
-    span: int
-
-    @property
-    def key(self) -> Numbers:
-        """The position of each entry's hash among the distinct ones."""
-        return self.rank // self.span
-
-    @property
-    def is_distinct(self) -> bool:
-        """Whether each entry has a hash of its own."""
-        return self.hashes.size == self.rank.size
-
-    @property
-    def at_ms(self) -> Numbers:
-        """The event time of each entry."""
-        return self.rank % self.span + self.first_ms
+    filter: Filter
 
     @classmethod
     def of(cls, hashes: Hashes, at_ms: Numbers, place: Numbers) -> "Run":
         """Return a run of some entries."""
         order = np.argsort(hashes)
-        distinct, key = _distinct(hashes[order])
-        first_ms, span, rank = _ranked(key, at_ms[order])
-        if (rank[1:] < rank[:-1]).any():  # times of a key are out of order
-            by_time = np.argsort(rank, kind="stable")
-            order, rank = order[by_time], rank[by_time]
-        return cls(distinct, rank, place[order], first_ms, span)
+        return cls._by_hash(hashes[order], at_ms[order], place[order])
 
     @classmethod
     def merged(cls, runs: "list[Run]") -> "Run":
         """Return one run of the entries of several."""
-        hashes = np.concatenate([run.hashes for run in runs])
-        by_hash = np.argsort(hashes, kind="stable")  # timsort: it merges what is in order
-        distinct, position = _distinct(hashes[by_hash])
-        key_of = np.empty(hashes.size, np.int64)
-        key_of[by_hash] = position
-        begins = np.add.accumulate([0, *(run.hashes.size for run in runs)])
-        key = key_of[np.concatenate([run.key + at for run, at in zip(runs, begins, strict=False)])]
+        hashes = np.concatenate([run.hash_of_each for run in runs])
+        at_ms = np.concatenate([run.at_ms for run in runs])
         place = np.concatenate([run.place for run in runs])
-        first_ms, span, rank = _ranked(key, np.concatenate([run.at_ms for run in runs]))
-        order = np.argsort(rank, kind="stable")
-        return cls(distinct, rank[order], place[order], first_ms, span)
+        order = np.argsort(hashes, kind="stable")  # timsort: it merges what is in order
+        return cls._by_hash(hashes[order], at_ms[order], place[order])
+
+    @classmethod
+    def _by_hash(cls, hashes: Hashes, at_ms: Numbers, place: Numbers) -> "Run":
+        """Return a run of entries in order of hash; ``at_ms`` and ``place`` are changed."""
+        again = hashes[1:] == hashes[:-1]
+        if again.any():
+            several = np.flatnonzero(np.append(again, False) | np.append(False, again))
+            key = np.add.accumulate(~again[several[1:] - 1], dtype=np.int64)
+            by_time = _by_key_and_time(np.append(0, key), at_ms[several])
+            at_ms[several], place[several] = at_ms[several[by_time]], place[several[by_time]]
+        return cls._in_order(hashes, at_ms, place)
+
+    @classmethod
+    def _in_order(cls, hashes: Hashes, at_ms: Numbers, place: Numbers) -> "Run":
+        """Return a run of entries in order of hash and time."""
+        begins = np.append(True, hashes[1:] != hashes[:-1])[: hashes.size]
+        starts = np.append(np.flatnonzero(begins), hashes.size)
+        distinct = hashes[begins]
+        return cls(distinct, starts, at_ms, place, Filter.of(distinct))
+
+    @property
+    def hash_of_each(self) -> Hashes:
+        """The hash of each entry."""
+        return self.hashes.repeat(np.diff(self.starts))
 
     def moved(self, first: int) -> "Run":
         """Return the run with places that begin at ``first``, not at 0."""
-        return Run(self.hashes, self.rank, self.place + first, self.first_ms, self.span)
+        return replace(self, place=self.place + first)
 
     def remapped(self, moved: Numbers) -> "Run | None":
         """Return the run with new places; entries whose place is gone, below 0, are left out."""
         place = moved[self.place]
         kept = place >= 0
         if kept.all():
-            return Run(self.hashes, self.rank, place, self.first_ms, self.span)
+            return replace(self, place=place)
         if not kept.any():
             return None
-        key = self.key[kept]
-        used = np.zeros(self.hashes.size, np.bool_)
-        used[key] = True
-        position = np.add.accumulate(used, dtype=np.int64) - 1
-        rank = position[key] * self.span + self.rank[kept] % self.span
-        return Run(self.hashes[used], rank, place[kept], self.first_ms, self.span)
+        return Run._in_order(self.hash_of_each[kept], self.at_ms[kept], place[kept])
 
     def find(self, searching: "Run", low_ms: Numbers, high_ms: Numbers) -> "Matches":
         """Return the entries that rows find between two times, both included.
 
         ``searching``: a run whose places number its rows, as ``low_ms`` and ``high_ms`` do.
         """
-        at = np.minimum(np.searchsorted(self.hashes, searching.hashes), self.hashes.size - 1)
-        known = self.hashes[at] == searching.hashes
-        entry = np.flatnonzero(known if searching.is_distinct else known[searching.key])
-        row = searching.place[entry]
-        key = at[entry if searching.is_distinct else searching.key[entry]]
-        low = np.clip(low_ms[row] - self.first_ms, 0, self.span - 1)
-        high = np.clip(high_ms[row] - self.first_ms, -1, self.span - 1)
-        begin = np.searchsorted(self.rank, key * self.span + low)
-        count = np.searchsorted(self.rank, key * self.span + high, "right") - begin
-        some = count > 0
-        return Matches(row[some], begin[some], count[some], self.place)
+        number = self.filter.passed(searching.hashes)
+        hashes = searching.hashes[number]
+        key = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        known = self.hashes[key] == hashes
+        number, key = number[known], key[known]
+        first = searching.starts[number]
+        count = searching.starts[number + 1] - first
+        row, key = searching.place[ranges(first, count)], key.repeat(count)
+        begin, stop = self._between(key, low_ms[row], high_ms[row])
+        some = begin < stop
+        return Matches(row[some], begin[some], (stop - begin)[some], self.place)
+
+    def _between(self, key: Numbers, low_ms: Numbers, high_ms: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the first entries of keys at or after ``low_ms``, and after ``high_ms``."""
+        asked_ms = np.concatenate([low_ms, high_ms + 1])
+        begin, left = self.starts[key], self.starts[key + 1] - self.starts[key]
+        begin, left = np.concatenate([begin, begin]), np.concatenate([left, left])
+        for _ in range(int(left.max(initial=0)).bit_length()):  # a binary search in each key
+            half = (left + 1) >> 1
+            passed = self.at_ms.take(begin + half - 1, mode="clip") < asked_ms
+            passed &= left > 0
+            begin += half * passed
+            left = np.where(passed, left - half, half - 1)
+        return begin[: key.size], begin[key.size :]
 
 
-def _distinct(ascending: Hashes) -> tuple[Hashes, Numbers]:
-    """Return the distinct ones of some hashes, and the position of each among them."""
-    begins = np.append(True, ascending[1:] != ascending[:-1])[: ascending.size]
-    return ascending[begins], np.add.accumulate(begins, dtype=np.int64) - 1
-
-
-def _ranked(key: Numbers, at_ms: Numbers) -> tuple[int, int, Numbers]:
-    """Return the first time, the span of times, and the rank of entries."""
-    first_ms = int(at_ms.min())
-    span = int(at_ms.max()) - first_ms + 2
-    return first_ms, span, key * span + (at_ms - first_ms)
+def _by_key_and_time(key: Numbers, at_ms: Numbers) -> Numbers:
+    """Return the order of entries by key, which ascends, and by time."""
+    first_ms, last_ms = int(at_ms.min()), int(at_ms.max())
+    span = last_ms - first_ms + 1
+    if (int(key[-1]) + 1) * span >= 1 << _RANK_BITS:
+        return np.lexsort((at_ms, key))
+    return np.argsort(key * span + (at_ms - first_ms), kind="stable")
 
 
 class Matches(NamedTuple):
@@ -146,11 +173,9 @@ class Matches(NamedTuple):
     place: Numbers
 
 
-def find(
-    searching: Sequence[Run], low_ms: Numbers, high_ms: Numbers, runs: Sequence[Run]
-) -> list[Matches]:
-    """Return what the rows of some runs find in others; see ``Run.find``."""
-    return [run.find(each, low_ms, high_ms) for each in searching for run in runs]
+def find(searching: Run, low_ms: Numbers, high_ms: Numbers, runs: Sequence[Run]) -> list[Matches]:
+    """Return what the rows of a run find in others; see ``Run.find``."""
+    return [run.find(searching, low_ms, high_ms) for run in runs]
 
 
 def counts_of(matches: Sequence[Matches], size: int) -> Numbers:
@@ -170,59 +195,42 @@ def pairs_of(matches: Sequence[Matches]) -> tuple[Numbers, Numbers]:
 
 _NONE = np.empty(0, np.int64)
 
-Eras = Mapping[int, Run]
-"""Runs by the number of their era."""
-
-
-def eras_of(hashes: Hashes, at_ms: Numbers, place: Numbers) -> Eras:
-    """Return runs of entries by era."""
-    era = at_ms >> _ERA_BITS
-    if era.size and era.min() == era.max():
-        return {int(era[0]): Run.of(hashes, at_ms, place)}
-    eras = {}
-    for number in np.unique(era):
-        some = era == number
-        eras[int(number)] = Run.of(hashes[some], at_ms[some], place[some])
-    return eras
-
 
 class TimeIndex:
     """The places of rows by hash and time."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._eras: dict[int, list[Run]] = {}
+        self._runs: list[Run] = []
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> Sequence[Run]:
         """All runs."""
-        return [run for runs in self._eras.values() for run in runs]
+        return self._runs
 
-    def put(self, eras: Eras) -> None:
-        """Add runs."""
-        for era, run in eras.items():
-            runs = self._eras.setdefault(era, [])
-            runs.append(run)
-            self._merge(runs)
-
-    def _merge(self, runs: list[Run]) -> None:
-        runs.sort(key=lambda run: run.place.size, reverse=True)
-        begin = size_tier([run.place.size for run in runs], _MANY, _FEW)
+    def put(self, run: Run) -> None:
+        """Add a run that is not empty."""
+        self._runs.append(run)
+        self._runs.sort(key=lambda run: run.place.size, reverse=True)
+        begin = size_tier([run.place.size for run in self._runs], _MANY, _FEW)
         if begin is not None:
-            merged = runs[begin : begin + _MANY]
+            merged = self._runs[begin : begin + _MANY]
             if sum(run.place.size for run in merged) <= _LARGE:
-                runs[begin : begin + _MANY] = [Run.merged(merged)]
+                self._runs[begin : begin + _MANY] = [Run.merged(merged)]
 
     def remap(self, moved: Numbers) -> None:
         """Give entries the places ``moved[place]``; those below 0 are dropped."""
-        eras = {
-            number: [kept for run in runs if (kept := run.remapped(moved)) is not None]
-            for number, runs in self._eras.items()
-        }
-        self._eras = {number: runs for number, runs in eras.items() if runs}
+        remapped = [run.remapped(moved) for run in self._runs]
+        self._runs = [run for run in remapped if run is not None]
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
-        for run in self.runs:
-            assert run.place.size == run.rank.size > 0, "an empty or uneven run"
-            assert bool((run.rank[1:] >= run.rank[:-1]).all()), "entries out of order"
+        for run in self._runs:
+            assert run.place.size == run.at_ms.size == run.starts[-1] > 0, "an empty or uneven run"
+            assert run.starts.size == run.hashes.size + 1, "an uneven run"
+            assert bool((np.diff(run.starts) > 0).all()), "a hash without entries"
+            key = np.arange(run.hashes.size).repeat(np.diff(run.starts))
+            order = np.lexsort((run.at_ms, run.hashes[key]))
+            assert bool((run.at_ms[order] == run.at_ms).all()), "entries out of order"
+            assert bool((run.hashes[1:] > run.hashes[:-1]).all()), "hashes out of order"
+            assert run.filter.passed(run.hashes).size == run.hashes.size, "a hash is filtered out"
