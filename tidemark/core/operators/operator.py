@@ -66,6 +66,15 @@ class State(Protocol):
         """Raise AssertionError where an invariant is broken."""
 
 
+class TooManyResultsError(Exception):
+    """Some rows have too many results to make them at once; the first ``places`` have not."""
+
+    def __init__(self, places: int) -> None:
+        """Say how many places in log order to take, from the first row on: at least one."""
+        super().__init__(f"too many results at once; the rows at {places} places have few enough")
+        self.places = places
+
+
 class Body(ABC):
     """The work of an operator: how rows change state, and which results are due.
 
@@ -90,6 +99,9 @@ class Body(ABC):
         Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``; a
         column ``REASON`` gives the reason if it is not "late".  In a batch, rows and all
         returned frames have a column SEGMENT.
+
+        Raises:
+            TooManyResultsError: the results would be too large to hold; no row is added.
         """
 
     @abstractmethod

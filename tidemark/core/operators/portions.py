@@ -7,10 +7,12 @@ portions.  Portions change no result (docs/semantics.md, "Portions of a segment"
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
-from tidemark.core.operators.operator import Frames, Numbers
+from tidemark.core.operators.operator import Body, Frames, Numbers, TooManyResultsError
 from tidemark.core.time.row_watermarks import ORDER
 
 TARGET_BYTES = 4 * 2**20
@@ -84,3 +86,31 @@ def rows_between(sides: Frames, low: int, high: int) -> Frames:
     bounds = np.array([low, high]) + _first([*orders.values()])
     found = {name: np.searchsorted(order, bounds).tolist() for name, order in orders.items()}
     return {name: frame[found[name][0] : found[name][1]] for name, frame in sides.items()}
+
+
+def process_some(
+    body: Body, state: Any, sides: Frames, taken: int, rows: int
+) -> tuple[Frames, Frames, int]:
+    """Process rows from a place on; return them, what they publish, and the number of places.
+
+    These are fewer than ``rows`` if so many have too many results.
+    """
+    while True:
+        some = rows_between(sides, taken, taken + rows)
+        if taken and not height_of(some):  # the state has all rows
+            return some, {}, rows
+        try:
+            return some, body.process(some, state), rows
+        except TooManyResultsError as error:
+            rows = error.places
+
+
+def joined(processed: Frames, advanced: Frames) -> Frames:
+    """Return the rows of each port: those of ``process``, then those of ``advance``."""
+    return {
+        **processed,
+        **{
+            port: pl.concat([processed[port], frame]) if port in processed else frame
+            for port, frame in advanced.items()
+        },
+    }

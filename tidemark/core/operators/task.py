@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Changes, Frames, Numbers, Operator
+from tidemark.core.operators.operator import (
+    Changes,
+    Frames,
+    Operator,
+    TooManyResultsError,
+)
 from tidemark.core.operators.output import Checkpoint, Output, Steps, Tally, as_one
 from tidemark.core.operators.portions import (
     BEGIN,
@@ -23,7 +28,8 @@ from tidemark.core.operators.portions import (
     RowLimit,
     bytes_of,
     height_of,
-    rows_between,
+    joined,
+    process_some,
     span_of,
 )
 from tidemark.core.operators.ports import CHANGES, DEAD, FAILED, LATE
@@ -108,16 +114,16 @@ class OperatorTask:
         for low, high in pairwise(self._bounds(sides, len(segments))):
             part = {name: each.of_segments(low, high) for name, each in sides.items()}
             clock_ms = clocks_ms[low:high]
-            if high - low == 1:
-                frames = {name: each.rows for name, each in part.items()}
-                yield from self._one_by_one(segments[low], low, frames, before_ms, clock_ms[0])
-                self._place = BEGIN
-            else:
-                output, numbers = self._batch(part, low, before_ms, clock_ms)
-                segment_of = {port: low + number for port, number in numbers.items()}
-                self.tally.add(output)
-                yield Steps(output, segment_of, clock_ms[-1])
-            before_ms = clock_ms[-1]
+            batch = self._batch(part, low, before_ms, clock_ms) if high - low > 1 else None
+            if batch is not None:
+                yield batch
+                before_ms = clock_ms[-1]
+                continue
+            for number in range(low, high):
+                one = {name: each.of_segments(number, number + 1) for name, each in sides.items()}
+                now_ms = clocks_ms[number]
+                yield from self._one_by_one(segments[number], number, one, before_ms, now_ms)
+                self._place, before_ms = BEGIN, now_ms
         self._clocks_before = None
 
     def finish(self) -> Output:
@@ -210,42 +216,48 @@ class OperatorTask:
         return bounds
 
     def _one_by_one(
-        self, segment: Segment, number: int, sides: Frames, before_ms: int, clock_ms: int
+        self,
+        segment: Segment,
+        number: int,
+        part: Mapping[str, LogRows],
+        before_ms: int,
+        clock_ms: int,
     ) -> Iterator[Steps]:
         """Process one segment, from the place within it where a checkpoint was made."""
+        sides = {name: each.rows for name, each in part.items()}
         place = self._place
         if place == BEGIN:
             self.operator.body.record(self.state, segment.ingested_at_ms, before_ms)
         self._published_ms = before_ms if place.published_ms is None else place.published_ms
-        rows = yield from self._rows_in_portions(sides, number, place.rows, clock_ms)
-        yield from self._time_in_portions(rows, number, clock_ms)
+        some, processed = yield from self._rows_in_portions(sides, number, place.rows, clock_ms)
+        yield from self._time_in_portions(some, processed, number, clock_ms)
 
     def _rows_in_portions(
         self, sides: Frames, number: int, taken: int, clock_ms: int
-    ) -> Generator[Steps, None, Frames]:
-        """Process the rows of a segment but for the last portion, which is returned."""
+    ) -> Generator[Steps, None, tuple[Frames, Frames]]:
+        """Process the rows of a segment; return those of the last portion, and their results."""
         body = self.operator.body
         span = span_of(sides)
-        while body.can_portion and span - taken > self._limit.rows:
-            rows = self._limit.rows
-            some = rows_between(sides, taken, taken + rows)
-            processed = body.process(some, self.state)
-            output = self._output(some, _joined(processed, body.flush(self.state, clock_ms)))
-            self._limit.took(rows, bytes_of(output.frames))
+        while True:
+            rows = min(self._limit.rows, span - taken) if body.can_portion else span - taken
+            some, processed, rows = process_some(body, self.state, sides, taken, rows)
             taken += rows
             self._place = Place(taken)
+            if taken == span:
+                return some, processed
+            output = self._output(some, joined(processed, body.flush(self.state, clock_ms)))
+            self._limit.took(rows, bytes_of(output.frames))
             yield self._portion(output, number, can_pause=body.can_pause(self.state))
-        self._place = Place(span)
-        return rows_between(sides, taken, span)
 
-    def _time_in_portions(self, sides: Frames, number: int, clock_ms: int) -> Iterator[Steps]:
-        """Process the last rows of a segment, and publish what is due until the clock."""
+    def _time_in_portions(
+        self, sides: Frames, processed: Frames, number: int, clock_ms: int
+    ) -> Iterator[Steps]:
+        """Publish what the last rows of a segment make due, and time until the clock."""
         body = self.operator.body
         published_ms = self._published_ms
         rows = self._place.rows
-        processed = body.process(sides, self.state) if rows == 0 or height_of(sides) else {}
         for portion in body.advance_in_portions(self.state, published_ms, clock_ms):
-            output = self._output(sides, _joined(processed, portion.frames))
+            output = self._output(sides, joined(processed, portion.frames))
             sides, processed = {name: frame.clear() for name, frame in sides.items()}, {}
             self._published_ms = portion.published_ms
             self._place = Place(rows, portion.published_ms)
@@ -263,27 +275,32 @@ class OperatorTask:
         body = self.operator.body
         processed = body.process(sides, self.state)
         advanced = body.advance(self.state, before_ms, clock_ms)
-        return self._output(sides, _joined(processed, advanced))
+        return self._output(sides, joined(processed, advanced))
 
     def _batch(
         self, part: Mapping[str, LogRows], low: int, before_ms: int, clock_ms: Sequence[int]
-    ) -> tuple[Output, Mapping[str, Numbers]]:
-        """Process a batch; return its output and, by port, the segment of each row."""
+    ) -> Steps | None:
+        """Process a batch; return None, and process nothing, if it has too many results."""
         sides = {
             name: each.rows.hstack([pl.Series(SEGMENT, each.segment_of - low)])
             for name, each in part.items()
         }
         body = self.operator.body
-        processed = body.process(sides, self.state)
+        try:
+            processed = body.process(sides, self.state)
+        except TooManyResultsError:
+            return None
         advanced = body.advance_each(self.state, before_ms, clock_ms)
         frames = {
             port: frame.sort(SEGMENT, maintain_order=True)
             if port in processed.keys() & advanced
             else frame
-            for port, frame in _joined(processed, advanced).items()
+            for port, frame in joined(processed, advanced).items()
         }
-        numbers = {port: frame[SEGMENT].to_numpy() for port, frame in frames.items()}
-        return self._output(sides, {p: frame.drop(SEGMENT) for p, frame in frames.items()}), numbers
+        segment_of = {port: frame[SEGMENT].to_numpy() + low for port, frame in frames.items()}
+        output = self._output(sides, {p: frame.drop(SEGMENT) for p, frame in frames.items()})
+        self.tally.add(output)
+        return Steps(output, segment_of, clock_ms[-1])
 
     def _output(self, sides: Frames, frames: Frames) -> Output:
         kinds = {port.name: port.kind for port in self.operator.outputs}
@@ -295,17 +312,6 @@ class OperatorTask:
         return Output(
             frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED], duplicates
         )
-
-
-def _joined(processed: Frames, advanced: Frames) -> Frames:
-    """Return the rows of each port: those of ``process``, then those of ``advance``."""
-    return {
-        **processed,
-        **{
-            port: pl.concat([processed[port], frame]) if port in processed else frame
-            for port, frame in advanced.items()
-        },
-    }
 
 
 class LogTask:

@@ -10,7 +10,13 @@ import polars as pl
 from tidemark.core.operators.joins.new_rows import NewRows
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.time_index import Matches, Run, counts_of, find, pairs_of
+from tidemark.core.operators.operator import Frames, TooManyResultsError
+from tidemark.core.operators.portions import span_of
 from tidemark.core.state.keyed_lines import Mask, Numbers
+from tidemark.core.time.row_watermarks import ORDER
+
+_PORTION_PAIRS = 1 << 17
+"""Pairs that are made at once, unless one row has more."""
 
 
 class Arrived(NamedTuple):
@@ -53,6 +59,25 @@ class Found(NamedTuple):
     with_right: list[Matches]
     with_left: list[Matches]
     most: int
+
+    def require_few(self, left: Arrived, right: Arrived, sides: Frames) -> None:
+        """Check that the rows of ``sides`` have few pairs; one row may have many.
+
+        A pair of new rows counts at the place of the left one.
+
+        Raises:
+            TooManyResultsError: they have too many.
+        """
+        matches = [*self.with_right, *self.with_left]
+        if sum(int(each.counts.sum()) for each in matches) <= _PORTION_PAIRS or span_of(sides) <= 1:
+            return
+        orders = [left.order] * len(self.with_right) + [right.order] * len(self.with_left)
+        order = np.concatenate([o[each.row] for o, each in zip(orders, matches, strict=True)])
+        counts = np.concatenate([each.counts for each in matches])
+        by_order = np.argsort(order, kind="stable")
+        over = np.searchsorted(np.add.accumulate(counts[by_order]), _PORTION_PAIRS, "right")
+        first = min(int(rows[ORDER][0]) for rows in sides.values() if rows.height)
+        raise TooManyResultsError(max(int(order[by_order[over]]) - first, 1))
 
 
 @dataclass(frozen=True, slots=True)

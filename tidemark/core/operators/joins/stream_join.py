@@ -182,6 +182,7 @@ class StreamJoin(Body):
     def process(self, sides: Frames, state: JoinState) -> Frames:
         """Publish the pairs of new rows, and withdraw results that have a partner now."""
         left, right, matcher, found, others = self._take(sides, state)
+        found.require_few(left, right, sides)
         pairs = matcher.pairs(found, left, right)
         state.left.put(left.new)
         state.right.put(right.new)
@@ -206,7 +207,7 @@ class StreamJoin(Body):
         found = matcher.find(left, right)
         refused = lefts.clear(), rights.clear()
         if found.most > self.max_pairs:
-            (lefts, rights), refused = self._with_few_pairs(lefts, rights, matcher)
+            (lefts, rights), refused = self._with_few_pairs(sides, lefts, rights, matcher)
             left, right = self._arrived(lefts, rights)
             found = matcher.find(left, right)
         made[LATE_LEFT] = self._late(late_left, refused[0])
@@ -218,13 +219,15 @@ class StreamJoin(Body):
         return _split(rows, self._standing.accepted(rows))
 
     def _with_few_pairs(
-        self, lefts: pl.DataFrame, rights: pl.DataFrame, matcher: Matcher
+        self, sides: Frames, lefts: pl.DataFrame, rights: pl.DataFrame, matcher: Matcher
     ) -> tuple[tuple[pl.DataFrame, pl.DataFrame], tuple[pl.DataFrame, pl.DataFrame]]:
         """Return the accepted rows of each side, and those with too many pairs."""
         left_few, right_few = matcher.not_hot(*self._arrived(lefts, rights), self.max_pairs)
         lefts, hot_left = _split(lefts, left_few)
         rights, hot_right = _split(rights, right_few)
-        left_few, right_few = matcher.accepted(*self._arrived(lefts, rights), self.max_pairs)
+        left, right = self._arrived(lefts, rights)
+        matcher.find(left, right).require_few(left, right, sides)
+        left_few, right_few = matcher.accepted(left, right, self.max_pairs)
         lefts, more_left = _split(lefts, left_few)
         rights, more_right = _split(rights, right_few)
         refused = pl.concat([hot_left, more_left]), pl.concat([hot_right, more_right])
