@@ -38,6 +38,7 @@ LAYERS = (
     ("ingest",),
     ("language",),
     ("runtime", "files"),
+    ("statics",),
     ("runtime.client",),
     ("runtime.service",),
     ("runtime.backends",),

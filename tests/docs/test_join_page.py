@@ -10,23 +10,27 @@ from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
-FIRST, HELD, BY_DAY, ONE_ROW, MARKET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FIRST, HELD, BY_DAY, ONE_ROW, MARKET, SITE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
     ("name", "module", "session"),
-    list(zip(("pairs", "table"), (FIRST, MARKET), SESSIONS, strict=True)),
+    list(zip(("pairs", "table", "site"), (FIRST, MARKET, SITE), SESSIONS, strict=True)),
 )
-def test_the_command_prints_what_the_page_shows(tmp_path, capsys, name, module, session):
-    files = dict(re.findall(r"\$ cat (\w+)\.jsonl\n(.*?\n)\n", session, re.DOTALL))
+def test_the_command_prints_what_the_page_shows(
+    tmp_path, monkeypatch, capsys, name, module, session
+):
+    files = dict(re.findall(r"\$ cat (\w+\.\w+)\n(.*?\n)\n", session, re.DOTALL))
     (shown,) = re.findall(r"\$ tidemark try .*?\n(.*)", session, re.DOTALL)
     page = tmp_path / f"page_of_{name}.py"  # a module of one process has a name of its own
     page.write_text(module)
     arguments = ["try", str(page)]
-    for topic, records in files.items():
-        (tmp_path / topic).write_text(records)
-        arguments += ["--input", f"{topic}={tmp_path / topic}"]
+    monkeypatch.chdir(tmp_path)
+    for name_of_file, records in files.items():
+        Path(name_of_file).write_text(records)
+    for topic in re.findall(r"(\w+)\.jsonl$", "\n".join(files), re.MULTILINE):
+        arguments += ["--input", f"{topic}={topic}.jsonl"]
     assert not app(arguments, standalone_mode=False)
     printed = capsys.readouterr()
     lines = [line for line in shown.splitlines() if line != "..."]

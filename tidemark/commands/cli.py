@@ -170,7 +170,12 @@ def try_(
     at the end of the input, late rows and dead letters.  Counts go to stderr.
     """
     compiled = _plan(pipeline)
-    formats = {topic: source.format for source in compiled.sources for topic in source.topics}
+    formats = {
+        topic: source.format
+        for source in compiled.sources
+        if source.static is None
+        for topic in source.topics
+    }
     for source in compiled.sources:
         require_files(source.format, f"source {source.name}")
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())

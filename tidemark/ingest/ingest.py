@@ -175,6 +175,7 @@ class _Source:
                 next_offset=batch.log_next_offset,
                 watermark_before_ms=progress.shown_ms,
                 watermark_ms=reached.shown_ms,
+                idle=self._plan.static is not None and not progress.loading,
             ),
             progress=reached,
         )

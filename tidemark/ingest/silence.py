@@ -34,7 +34,7 @@ def due_ms(source: SourcePlan, logged_ms: int, horizon_ms: int) -> int | None:
     """
     if logged_ms == 0:
         return source.idle_after_ms
-    if source.waits and not source.recorded:
+    if (source.waits and not source.recorded) or source.static is not None:
         return None
     if logged_ms < horizon_ms:
         return logged_ms + max(1, logged_ms // _SHARE)

@@ -40,8 +40,9 @@ class UnitCheck:
         if batch.topic in self._seen or not rows:
             return None
         self._seen.add(batch.topic)
-        time = self._plan.source_of(batch.topic).event_time
-        if not isinstance(time, ColumnTime | ExpressionTime):
+        source = self._plan.source_of(batch.topic)
+        time = source.event_time
+        if source.static is not None or not isinstance(time, ColumnTime | ExpressionTime):
             return None
         first = min(rows, key=lambda frame: int(frame.item(0, OFFSET)))
         index = int(np.searchsorted(batch.log_offsets, first.item(0, OFFSET)))

@@ -226,7 +226,7 @@ def fitted(chosen: SourceFormat, schema: Schema, what: str) -> tuple[SourceForma
             _require_members(members, fields, f"{what}: message {chosen.message}")
     if isinstance(chosen, CsvFormat):
         _require_flat(schema, what)
-        schema = Schema(tuple(map(_from_text, schema.fields)))
+        schema = Schema(tuple(map(from_text, schema.fields)))
     return chosen, schema
 
 
@@ -262,7 +262,8 @@ def _require_flat(schema: Schema, what: str) -> None:
             )
 
 
-def _from_text(column: Field) -> Field:
+def from_text(column: Field) -> Field:
+    """Return a column whose values may be texts, or of a database with fewer types."""
     kind = column.kind
     if isinstance(kind, Scalar | TimeValue) and not kind.dtype.is_(pl.String()):
         return replace(column, kind=replace(kind, lenient=True))

@@ -16,6 +16,8 @@ from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.time.watermark import Watermark
 from tidemark.errors import PipelineError
 from tidemark.language.formats import FormatName, fitted, format_columns, source_format
+from tidemark.language.joins.static import static_table
+from tidemark.language.joins.tables import Table
 from tidemark.language.mistake import caller
 from tidemark.language.schema import schema_of
 from tidemark.language.source_options import (
@@ -143,6 +145,44 @@ class Pipeline:
         node = Node(dict(columns), source=source)
         self._dataflow.add_source(node)
         return Stream(self._dataflow, node)
+
+    def static(
+        self,
+        name: str,
+        address: str,
+        *,
+        key: str | Sequence[str],
+        schema: Mapping[str, Any] | type,
+        query: str | None = None,
+        delimiter: str = ",",
+        reload: Duration | None = None,
+    ) -> Table:
+        """Return a table of the rows of a file or a query, for ``join``.
+
+        ``name``: of the table; its versions are kept in topic ``<pipeline>.<name>.static``.
+        ``address``: the path of a CSV file with a header, or of a Parquet file; or a database,
+        ``"sqlite:PATH"`` or ``"postgresql://..."``, with a ``query`` that returns the rows.
+
+        ``key``: the columns of the key; of several rows with one key, the last counts.
+        ``schema``: the columns and their types, as of ``source``.  ``delimiter``: of CSV.
+        ``reload``: how often the rows are read again.  By default they are read when ingest starts.
+
+        The first rows count for all event times, later changes from the time on at which they were
+        read.
+
+        Raises:
+            PipelineError: an argument is not valid; names the argument and its value.
+        """
+        return static_table(
+            self._dataflow,
+            name,
+            address,
+            key=key,
+            schema=schema,
+            query=query,
+            delimiter=delimiter,
+            reload=reload,
+        )
 
     def plan(self) -> Plan:
         """Return the physical plan: topics, services and operators.

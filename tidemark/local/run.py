@@ -30,6 +30,8 @@ from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.ingest.unit_check import UnitCheck
 from tidemark.local.handover import Handover, Written
 from tidemark.plan.physical import OperatorPlan, Plan
+from tidemark.statics.rows import read_rows
+from tidemark.statics.versions import StaticVersions
 
 BATCH = 20_000
 """The largest number of records of a segment."""
@@ -158,6 +160,10 @@ class LocalRun:
     def run(self, inputs: Mapping[str, Iterable[bytes]]) -> Iterator[int]:
         """Read all topics in turn to their end; yield the number of records of each batch."""
         readers = {topic: iter(lines) for topic, lines in inputs.items()}
+        for source in self.plan.sources:
+            if source.static is not None:
+                versions = StaticVersions(source).load(read_rows(source), self._now_ms)
+                readers[source.name] = iter(versions)
         for topic in readers:  # one that a pattern matches is there from the start
             self.counts.setdefault(topic, Counts())
             loads = self.plan.source_of(topic).loads

@@ -166,9 +166,10 @@ def _source(
         spec.waits,
         spec.max_drift_ms,
         recorded=not recorded.isdisjoint(graph.streams),
-        longest_window_ms=longest_window_ms,
+        longest_window_ms=longest_window_ms if spec.static is None else 0,  # in no window
         declared_at=spec.declared_at,
         format=spec.format,
+        static=spec.static,
     )
 
 

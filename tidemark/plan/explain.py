@@ -14,6 +14,7 @@ from tidemark.core.time.segment import is_operator_source
 from tidemark.core.time.watermark import Bounded, Punctuated, Watermark
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan
+from tidemark.plan.static_table import StaticTable
 from tidemark.serde.formats.source_format import JSON
 
 
@@ -125,6 +126,8 @@ def _operator_text(operator: OperatorPlan) -> str:
 
 def _source_text(source: SourcePlan) -> str:
     columns = ", ".join(f"{name} {text}" for name, text in source.schema.texts().items())
+    if source.static is not None:
+        return _static_text(source, source.static)
     form = [] if source.format == JSON else [f"format {source.format}"]
     parts = [
         f"source {_topics(source)} ({columns})",
@@ -144,6 +147,14 @@ def _source_text(source: SourcePlan) -> str:
     if source.max_drift_ms is not None:
         parts.append(f"max drift {duration_text(source.max_drift_ms)}")
     return ", ".join(parts)
+
+
+def _static_text(source: SourcePlan, table: StaticTable) -> str:
+    texts = source.schema.texts().items()
+    columns = ", ".join(f"{name} {text}" for name, text in texts if not name.startswith("@"))
+    every = "" if table.reload_ms is None else f", read every {duration_text(table.reload_ms)}"
+    key = ", ".join(table.key)
+    return f"static table {_topics(source)} ({columns}), key {key}, from {table}{every}"
 
 
 def _topics(source: SourcePlan) -> str:
@@ -212,7 +223,9 @@ def _handed_on(plan: Plan, operators: Iterable[OperatorPlan]) -> list[str]:
 
 def _topic_rows(plan: Plan) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
-        (topic, "as it is", "raw") for source in plan.sources for topic in source.topics
+        (topic, *(("as it is", "raw") if source.static is None else ("1", "static table")))
+        for source in plan.sources
+        for topic in source.topics
     ]
     partitions = {log.topic: str(log.partitions) for log in plan.logs}
     rows += [(topic, count, "log") for topic, count in partitions.items()]

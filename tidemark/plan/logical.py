@@ -20,6 +20,7 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import AlignedWindows, Hopping, Same, Session, Sliding
+from tidemark.plan.static_table import StaticTable
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 Format = Literal["json", "avro"]
@@ -39,7 +40,8 @@ class Source:
 
     ``topics``: names, or one pattern (core/time/raw_topics.py).  ``schema``: the columns, and where
     they are in a record.  ``waits``: time stands still while all partitions are silent.
-    ``declared_at``: file and line of the user's call.  ``format``: of the records.
+    ``declared_at``: file and line of the user's call.  ``format``: of the records.  ``static``:
+    what ingest loads the topic from, if it writes it.
     """
 
     topics: tuple[str, ...]
@@ -53,6 +55,7 @@ class Source:
     max_drift_ms: int | None = None
     declared_at: str = ""
     format: SourceFormat = JSON
+    static: StaticTable | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from tidemark.core.time.raw_topics import covers, is_pattern
 from tidemark.core.time.segment import operator_source
 from tidemark.core.time.watermark import Watermark, delay_ms
 from tidemark.plan.names import generations_topic, retried_topic, stats_topic
+from tidemark.plan.static_table import StaticTable
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
 SERVICES = ("ingest", "windowing", "sessions", "joins")
@@ -39,7 +40,8 @@ class SourcePlan:
     that rows of the source may be in; along a path of stages, lengths add up.  ``loads``: whether a
     table reads the source, so that a new partition is read to its end before its watermark counts.
     ``declared_at``: file and line of the call that declares the source, no part of what the plan
-    means.  ``format``: of the records.  See ``Pipeline.source`` for the others.
+    means.  ``format``: of the records.  ``static``: what ingest loads the topic from, if it writes
+    it.  See ``Pipeline.source`` for the others.
     """
 
     topics: tuple[str, ...]
@@ -57,6 +59,7 @@ class SourcePlan:
     loads: bool = False
     declared_at: str = field(default="", compare=False)
     format: SourceFormat = JSON
+    static: StaticTable | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:

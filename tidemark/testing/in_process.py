@@ -29,6 +29,8 @@ from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.formats.avro_values import WriterSchemas
 from tidemark.serde.formats.source_format import needs_registry
 from tidemark.serde.records import NO_TIMESTAMP, DeadLetter, RecordBatch
+from tidemark.statics.rows import read_rows
+from tidemark.statics.versions import StaticVersions
 from tidemark.testing.scenario import RawMessage, Scenario
 
 INGEST = "ingest"
@@ -79,6 +81,9 @@ class InProcess(Scenario):
         self._ingest = Ingest(self.plan, _writers(self.plan))
         self._raw: dict[tuple[str, int], list[RawMessage]] = {}
         self._progress: dict[tuple[str, int], Progress] = {}
+        self._statics = {
+            each.name: StaticVersions(each) for each in self.plan.sources if each.static is not None
+        }
         for topic in self.plan.named_topics:
             self._join(topic)
         self._log: dict[tuple[str, int], list[Segment]] = {
@@ -96,12 +101,42 @@ class InProcess(Scenario):
         self._down: set[str] = set()
         self._topics: dict[str, list[dict[str, Any]]] = {}
         self._letters: list[DeadLetter] = []
+        self._load()
+        self._work()
+        self._end_loading()
 
     def _join(self, topic: str) -> None:
         """Let a raw topic exist; a topic of a pattern does from its first record on."""
-        for number in range(self.raw_partitions):
+        loading = topic in self._statics
+        for number in range(self._count(topic)):
             self._raw.setdefault((topic, number), [])
-            self._progress.setdefault((topic, number), Progress())
+            self._progress.setdefault((topic, number), Progress(loading=loading))
+
+    def _count(self, topic: str) -> int:
+        return 1 if topic in self._statics else self.raw_partitions
+
+    def _load(self) -> None:
+        """Write what has changed in static tables to their raw topics, as ingest does at a start.
+
+        Raises:
+            ConfigurationError: the rows cannot be read.
+        """
+        for topic, versions in self._statics.items():
+            records = versions.load(read_rows(versions.source), self._now_ms)
+            self._raw[topic, 0] += [RawMessage(record) for record in records]
+
+    def _end_loading(self) -> None:
+        """Let the clocks wait no longer for static tables."""
+        marks = []
+        for topic in self._statics:
+            progress = replace(self._progress[topic, 0], loading=False)
+            self._progress[topic, 0] = progress
+            offset, watermark_ms = progress.next_offset, progress.watermark_ms
+            marks.append(
+                SourceMark(f"{topic}/0", offset, offset, watermark_ms, watermark_ms, idle=True)
+            )
+        self._write(SegmentBuilder(epoch=0), marks)
+        self._work()
 
     def close(self) -> None:
         """Do nothing, as nothing runs in the background."""
@@ -123,6 +158,8 @@ class InProcess(Scenario):
             for operator in operators:
                 if operator.plan.service == service:
                     operator.restore()
+        if service == INGEST:
+            self._load()
         self._work()
 
     def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
@@ -175,7 +212,7 @@ class InProcess(Scenario):
         self._write(builder, [])
 
     def _write(self, builder: SegmentBuilder, marks: list[SourceMark]) -> None:
-        partitions = {topic: self.raw_partitions for topic, _ in self._raw}
+        partitions = {topic: self._count(topic) for topic, _ in self._raw}
         for log in self.plan.logs:
             built = builder.build(log, self._now_ms, partitions, marks)
             for partition, segments in enumerate(built):

@@ -1,11 +1,13 @@
 """Ingest run again over raw topics loads the records of a table that were loaded; without Spark."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from tests.runtime.ingest import site
 from tests.runtime.ingest.in_memory import Cluster, Service, record
 from tests.runtime.ingest.market import LOG, OTHER, PLAN, QUOTED, QUOTES, TRADED, TRADES, built
 from tidemark.core.time.segment import NEVER_MS, WATERMARK, Segment
@@ -42,7 +44,9 @@ def gathered(batches, by=3):
     return rows.sort_by(order).to_batches()
 
 
-def made_again(cluster: Cluster, plan: Plan) -> dict[tuple[Partition, int], Segment]:
+def made_again(
+    cluster: Cluster, plan: Plan, sources: Sequence[Partition] = SOURCES
+) -> dict[tuple[Partition, int], Segment]:
     """Return the segments that ingest makes of the raw topics, by the marks of the logs."""
     logs = [Partition(log.topic, n) for log in plan.logs for n in range(log.partitions)]
     segments = [
@@ -50,11 +54,11 @@ def made_again(cluster: Cluster, plan: Plan) -> dict[tuple[Partition, int], Segm
         for log in logs
         for offset, (_, value) in enumerate(cluster.written[log])
     ]
-    raw = [_raw(at, cluster.raw[at]) for at in SOURCES]
-    marks = [*MarkExtractor(SOURCES, logs)(iter(segments))]
-    blocks = [*RecordPacker(SOURCES)(iter(raw))]
-    ends = [len(cluster.raw[at]) for at in SOURCES]
-    replayer = IngestReplayer(plan, Config(), SOURCES, logs, [0, 0], ends)
+    raw = [_raw(at, cluster.raw[at]) for at in sources]
+    marks = [*MarkExtractor(sources, logs)(iter(segments))]
+    blocks = [*RecordPacker(sources)(iter(raw))]
+    ends = [len(cluster.raw[at]) for at in sources]
+    replayer = IngestReplayer(plan, Config(), sources, logs, [0, 0], ends)
     ranges = [*replayer(iter(gathered([*marks, *blocks])))]
     envelopes = [*EnvelopeExtractor(logs)(iter(segments))]
     found = {}
@@ -115,3 +119,15 @@ def test_a_program_without_tables_gets_the_watermarks_of_the_records(live):
         for watermark in rows[WATERMARK]
     }
     assert found == {NEVER_MS, 990, 4_990, 8_990, 9_890}
+
+
+def test_the_versions_of_a_static_table_are_those_that_were_recorded(monkeypatch):
+    cluster = site.cluster_of(monkeypatch)
+    site.loaded_while_it_runs(cluster)
+    before = recorded(cluster, site.PLAN)
+    after = made_again(cluster, site.PLAN, [site.CLICKS, site.USERS])
+    assert before.keys() == after.keys()
+    for place, segment in before.items():
+        assert replace(after[place], streams={}) == replace(segment, streams={}), place
+        for name, rows in segment.streams.items():
+            assert after[place].streams[name].equals(rows), place

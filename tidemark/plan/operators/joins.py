@@ -33,6 +33,7 @@ from tidemark.plan.logical import (
     advances,
 )
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
+from tidemark.plan.static_table import KEEP_MS
 from tidemark.plan.texts import aggregates_text, columns_text
 
 
@@ -203,10 +204,14 @@ def _roots(expression: pl.Expr | None) -> list[str]:
     return [] if expression is None else expression.meta.root_names()
 
 
+def _is_static(stage: TableStage) -> bool:
+    return stage.keep_ms == KEEP_MS
+
+
 def bounds_name(stage: AnyJoinStage) -> str:
     """Return the bounds as a part of the name of a stage."""
     if isinstance(stage, TableStage):
-        return f"table-keep-{duration_text(stage.keep_ms)}"
+        return "table" if _is_static(stage) else f"table-keep-{duration_text(stage.keep_ms)}"
     if stage.windows is not None:
         return stage.windows.label
     if stage.relation == "keep":
@@ -233,7 +238,7 @@ def join_text(stage: AnyJoinStage) -> str:
     """Return a join with its options."""
     text = f"{stage.how} join {bounds_text(stage)}"
     if isinstance(stage, TableStage):
-        if stage.deleted is not None:
+        if stage.deleted is not None and not _is_static(stage):
             text += f", deleted {whole_text(stage.deleted)}"
         if _has_tombstones(stage):
             text += ", tombstones"
@@ -263,6 +268,8 @@ def _gathering_text(gathered: Gathering | None) -> str:
 def bounds_text(stage: AnyJoinStage) -> str:
     """Return the times of the right rows that a left row may join, from its own time on."""
     if isinstance(stage, TableStage):
+        if _is_static(stage):
+            return "with a static table"
         return f"with a table, keep {duration_text(stage.keep_ms)}"
     if stage.windows is not None:
         return f"in {stage.windows.label}"

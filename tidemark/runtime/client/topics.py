@@ -93,7 +93,13 @@ def own_topics(plan: Plan) -> tuple[Topic, ...]:
         topics.append(Topic(operator.changelog, count, _CHANGELOG))
     for derived in plan.derived:
         topics.append(Topic(progress_topic(plan.pipeline, derived.operator), 1, _CHANGELOG))
+    topics += static_topics(plan)
     return (*topics, Topic(plan.dead_letters, 1, _KEPT), Topic(plan.generations, 1, _CHANGELOG))
+
+
+def static_topics(plan: Plan) -> list[Topic]:
+    """Return the raw topics that ingest writes: the versions of static tables."""
+    return [Topic(each.name, 1, _KEPT) for each in plan.sources if each.static is not None]
 
 
 def stats_topic(name: str) -> Topic:
@@ -109,7 +115,8 @@ def retried_topic(plan: Plan) -> Topic:
 def raw_topics(plan: Plan) -> tuple[Topic, ...]:
     """Return the raw topics that a pipeline names, with recommended settings for missing ones."""
     partitions = max((log.partitions for log in plan.logs), default=1)
-    return tuple(raw_topic(name, partitions) for name in plan.named_topics)
+    own = {topic.name for topic in static_topics(plan)}
+    return tuple(raw_topic(name, partitions) for name in plan.named_topics if name not in own)
 
 
 def raw_topic(name: str, partitions: int) -> Topic:

@@ -140,7 +140,11 @@ class Backfill:
         if not end:
             return []
         done = source.backfills[log.topic]
-        before = Progress(done.next_offset, done.watermark_ms, source.loads(done.next_offset))
+        # Loads of a static table count from their own times, so none moves the clock before all
+        # are there.
+        is_static = self._plan.source_of(at.topic).static is not None
+        loads = is_static or source.loads(done.next_offset)
+        before = Progress(done.next_offset, done.watermark_ms, loads)
         first = _offset(records[0])
         begins = before.watermark_ms == NEVER_MS and not before.loading
         if begins and before.next_offset == first + source.shift > 0:
@@ -153,7 +157,7 @@ class Backfill:
             )
             before = self._behind_the_lost(at, source, records[: min(end, _FIRST_RECORDS)], before)
         batch = record_batch(at, records[:end], now_ms(), source.shift)
-        if before.loading:
+        if before.loading and not is_static:
             batch = self._to_load(at, source, batch)
         output = self._ingest.take(batch, before)
         self._builder.add(output)

@@ -19,10 +19,11 @@ the records taken.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest
@@ -41,6 +42,7 @@ from tidemark.runtime.client.topics import (
     own_topics,
     require_raw,
     segment_builder,
+    static_topics,
     topic_ids,
     warn_of_retention,
 )
@@ -54,6 +56,7 @@ from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
 from tidemark.runtime.ingest.raw_topics import RawTopics
 from tidemark.runtime.ingest.silent_sources import SilentSources
+from tidemark.runtime.ingest.static_tables import StaticTables
 from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes, parsed_bytes
 from tidemark.runtime.service.process import Process
@@ -62,6 +65,7 @@ from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.object_count import memory_size
 from tidemark.serde.records import Counts, DeadLetter
+from tidemark.statics.rows import require_files
 
 _log = logging.getLogger("tidemark")
 
@@ -97,6 +101,10 @@ class IngestTask:
         self._departures = Departures(self.plan, self._past, self.known)
         self._departures.begin(counts)
         self._new_logs = NewLogs(self.process.admin, self.plan, self._past)
+        require_files(self.plan.sources)
+        self._statics = StaticTables(
+            self.config, self.process.admin, self.plan, self.process.waiting
+        )
         self._loading = Loading(self.process.admin, self.plan)
         self._backfill = Backfill(
             self.config, self.plan, segment_builder(self.process.admin, self.plan), writers
@@ -117,6 +125,7 @@ class IngestTask:
             StateError: no source of this process can be read.
         """
         self._partitions = self._raw.counted()
+        self._statics.begin((start.partition for start in starts), now_ms())
         ids = topic_ids(self.process.admin, {start.partition.topic for start in starts})
         for start in starts:
             if start.partition not in self._troubles.texts:
@@ -149,6 +158,7 @@ class IngestTask:
         if paused:
             self.process.member.resume(paused)
         self._backfill.drop(partitions)
+        self._statics.drop(partitions)
         self._troubles.drop(partitions)
         for partition in partitions:
             self._alignment.drop(partition)
@@ -214,6 +224,7 @@ class IngestTask:
         if self._builder.size_bytes > held_bytes(self.config.memory_bytes):
             self.process.settle()
         self._troubles.report(time.monotonic())
+        self._statics.poll(now_ms())
         self._follow()
         if not self._sources:
             return
@@ -324,6 +335,7 @@ class IngestTask:
             "lag": None if lag is None else lag + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
             **({"backfill": backfill} if backfill else {}),
+            **({"load_failures": failures} if (failures := self._statics.failures) else {}),
         }
 
     def account(self, _now_ms: int) -> Account:
@@ -340,13 +352,19 @@ class IngestTask:
         )
 
 
+def _raw_topics(config: Config, admin: AdminClient, plan: Plan) -> Iterable[str]:
+    """Return the raw topics of a plan, after those of static tables are created."""
+    ensure(admin, static_topics(plan), config.replication_factor)
+    return require_raw(admin, plan, config.user)
+
+
 def run(config: Config, plan: Plan) -> None:
     """Run the ingest service of a pipeline until a stop signal."""
     process = Process(
         config,
         plan,
         "ingest",
-        lambda admin, plan: require_raw(admin, plan, config.user),
+        lambda admin, plan: _raw_topics(config, admin, plan),
         may_go=lambda topic: topic not in plan.named_topics,
     )
     program = checked_program(process.admin, process.plan, process.recorded)

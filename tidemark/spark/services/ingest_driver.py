@@ -8,7 +8,7 @@ Alignment works per micro-batch: a source more than ``max_drift`` ahead gets no 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Consumer, TopicPartition
@@ -31,6 +31,7 @@ from tidemark.runtime.ingest.loading import Loading
 from tidemark.runtime.ingest.new_logs import NewLogs
 from tidemark.runtime.ingest.past_marks import PastMarks
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_segments
+from tidemark.runtime.ingest.static_tables import StaticTables
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.spark.progress import event_time
 from tidemark.spark.read.live_position import committed_positions
@@ -39,6 +40,7 @@ from tidemark.spark.read.segment_rows import ddl
 from tidemark.spark.read.source import raw_records
 from tidemark.spark.replay.replay import one_line_errors
 from tidemark.spark.services.ingest_batch import INGEST_COUNTS, IngestBatch
+from tidemark.statics.rows import require_files
 
 _log = logging.getLogger("tidemark")
 
@@ -59,6 +61,7 @@ class IngestDriver:
     _driver: tuple[Transaction, Consumer] | None = None
     _listened_ms: int = 0
     _runs: bool = False
+    _statics: StaticTables | None = None
     _reported: set[str] = field(default_factory=set)  # disputes
     _past: PastMarks = field(init=False)
     _alignment: Alignment = field(init=False)
@@ -124,7 +127,9 @@ class IngestDriver:
 
     def batch(self, spark: SparkSession) -> int:
         """Process new records; return how many there were."""
-        counts, sources = self._counts(), self.sources()
+        counts = self._counts()
+        self._load(counts)
+        sources = self.sources()
         self._begin({at: each for at, each in sources.items() if each.committed < 0})
         asked_ms = now_ms()
         ends = offsets(self.admin, sources, LATEST)
@@ -134,6 +139,14 @@ class IngestDriver:
         quiet = {at: each for at, each in sources.items() if at not in rows}
         self._listen(quiet, positions, ends, counts, asked_ms)
         return sum(rows.values())
+
+    def _load(self, topics: Iterable[str]) -> None:
+        """Load static tables at the start, and again when that is due."""
+        if self._statics is None:
+            self._statics = StaticTables(self.config, self.admin, self.plan)
+            require_files(self.plan.sources)
+            self._statics.begin((Partition(topic, 0) for topic in topics), now_ms())
+        self._statics.poll(now_ms())
 
     def _begin(self, new: Sources) -> None:
         """Commit new sources at their start, before any segment has their marks."""

@@ -1,0 +1,196 @@
+"""Static tables as users write them, in process."""
+
+import sqlite3
+from contextlib import closing
+
+import polars as pl
+import pytest
+
+from tests.support.mistakes import refused
+from tidemark import Pipeline, bounded, count, field, tumbling
+from tidemark.errors import ConfigurationError
+from tidemark.plan.explain import render_text
+from tidemark.testing import InProcess
+
+USER = {"user": int, "name": str}
+
+
+def shop(address, *, how="left", schema=USER, **options):
+    """Return a pipeline that joins clicks with a static table of users."""
+    pipeline = Pipeline("shop", partitions=2)
+    clicks = pipeline.source(
+        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
+    )
+    users = pipeline.static("users", str(address), key="user", schema=schema, **options)
+    clicks.key_by("user").join(users, how=how).to("named")
+    return pipeline
+
+
+@pytest.fixture
+def users(tmp_path):
+    path = tmp_path / "users.csv"
+    path.write_text("user,name\n1,Ann\n2,Bob\n", "utf-8")
+    return path
+
+
+def click(run, *rows):
+    run.send("clicks", *({"user": user, "at": at} for user, at in rows))
+
+
+def found(run, column="name"):
+    return sorted((row["user"], row["at"], row[column]) for row in run.published("named"))
+
+
+def test_rows_of_any_time_get_the_rows_of_the_file(users):
+    run = InProcess(shop(users), now_ms=5_000)
+    click(run, (1, -8_000_000), (2, 0), (3, 10), (1, 20), (0, 21))
+    assert found(run) == [(1, -8_000_000, "Ann"), (1, 20, "Ann"), (2, 0, "Bob"), (3, 10, None)]
+
+
+def test_the_clock_of_the_table_is_never_waited_for(users):
+    run = InProcess(shop(users), now_ms=5_000, raw_partitions=2)
+    click(run, (1, 1_000))
+    run.send("clicks", {"user": 0, "at": 9_000}, partition=1)
+    click(run, (0, 2_000))
+    assert found(run) == [(1, 1_000, "Ann")]
+
+
+def test_a_changed_row_counts_from_its_load_on(users):
+    run = InProcess(shop(users), now_ms=5_000)
+    click(run, (1, 1_000), (1, 2_000))
+    run.crash("ingest")
+    users.write_text("user,name\n1,Anna\n3,Cy\n", "utf-8")
+    run.restart("ingest")
+    click(run, (1, 4_999), (2, 4_999), (3, 4_999), (1, 5_000), (2, 5_000), (3, 5_000), (0, 6_000))
+    assert found(run) == [
+        (1, 1_000, "Ann"),
+        (1, 2_000, "Ann"),
+        (1, 4_999, "Ann"),
+        (1, 5_000, "Anna"),
+        (2, 4_999, "Bob"),
+        (2, 5_000, None),
+        (3, 4_999, None),
+        (3, 5_000, "Cy"),
+    ]
+
+
+def test_a_load_behind_the_clock_changes_no_final_answer(users):
+    run = InProcess(shop(users), now_ms=5_000)
+    click(run, (1, 7_000), (1, 8_000))
+    run.crash("ingest")
+    users.write_text("user,name\n1,Anna\n", "utf-8")
+    run.restart("ingest")
+    click(run, (1, 8_001), (0, 9_000))
+    assert found(run) == [(1, 7_000, "Ann"), (1, 8_000, "Anna"), (1, 8_001, "Anna")]
+
+
+def test_a_row_that_does_not_fit_is_a_dead_letter_once(users):
+    users.write_text('user,name,age\n1,Ann,30\n\n2,"B\nob",x\n,No,1\n3,Cy\n4,Di,4\n', "utf-8")
+    run = InProcess(shop(users, schema={**USER, "age": int}), now_ms=5_000)
+    run.crash("ingest")
+    run.restart("ingest")
+    letters = run.dead_letters()
+    values = [each["value"].split(",") for each in letters]
+    places = [part for value in values for part in value if part.startswith("users.csv:")]
+    assert places == ["users.csv:4", "users.csv:6", "users.csv:7"]
+    assert letters[0]["reason"] == "column age: expected int, got 'x'"
+    click(run, (1, 0), (4, 0), (2, 0), (0, 1))
+    assert found(run, "age") == [(1, 0, 30), (2, 0, None), (4, 0, 4)]
+
+
+def test_of_rows_with_one_key_the_last_counts(users):
+    users.write_text("user,name\n1,Ann\n2,Bob\n1,Anna\n", "utf-8")
+    run = InProcess(shop(users, how="inner"))
+    click(run, (1, 0), (9, 0), (0, 1))
+    assert found(run) == [(1, 0, "Anna")]
+
+
+def test_columns_have_other_names_in_the_file(users):
+    users.write_text("id;full name\n1;Ann\n", "utf-8")
+    schema = {"user": field("id", int), "name": field(["full name"], str)}
+    run = InProcess(shop(users, schema=schema, delimiter=";"))
+    click(run, (1, 0), (0, 1))
+    assert found(run) == [(1, 0, "Ann")]
+
+
+def test_rows_of_parquet(tmp_path):
+    path = tmp_path / "users.parquet"
+    frame = pl.DataFrame({"user": [1, 2], "name": ["Ann", None], "other": [[1], [2]]})
+    frame.write_parquet(path)
+    run = InProcess(shop(path))
+    click(run, (1, 0), (2, 0), (0, 1))
+    assert found(run) == [(1, 0, "Ann"), (2, 0, None)]
+
+
+def test_rows_of_a_query(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database:
+        database.execute("create table users (id integer, name text, gone integer)")
+        database.execute("insert into users values (1, 'Ann', 0), (2, 'Bob', 1)")
+        database.commit()
+    query = "select id as user, name from users where not gone"
+    run = InProcess(shop(f"sqlite:{tmp_path}/crm.db", query=query))
+    click(run, (1, 0), (2, 0), (0, 1))
+    assert found(run) == [(1, 0, "Ann"), (2, 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("none.csv", "", "No such file or directory"),
+        ("users.csv", "user,other\n", "no column 'name'; the columns are 'user', 'other'"),
+        ("users.csv", "\n", "the first line must name them"),
+        ("none.parquet", "", "none.parquet"),
+    ],
+)
+def test_a_table_that_cannot_be_read_stops_the_start(tmp_path, name, text, message):
+    if text:
+        (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(
+        ConfigurationError, match=r"^static table shop\.users\.static from"
+    ) as found:
+        InProcess(shop(tmp_path / name))
+    assert message in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "message"),
+    [
+        ("users.xlsx", {}, "static('users'): 'users.xlsx' is not a path that ends with .csv"),
+        ("sqlite:crm.db", {}, "sqlite:crm.db is a database; pass query='SELECT ...'"),
+        ("users.csv", {"query": "select 1"}, "query is of a database; users.csv is a file"),
+        ("users.csv", {"delimiter": "x"}, "delimiter 'x' is not one of"),
+        ("users.csv", {"reload": "0s"}, "static('users'): reload"),
+        ("users.csv", {"schema": {"name": str}}, "static('users'): key"),
+        ("postgresql://u:secret@h/d", {}, "postgresql://u:***@h/d is a database"),
+    ],
+)
+def test_mistakes_are_refused(address, options, message):
+    with refused(message) as raised:
+        shop(address, **options)
+    assert "secret" not in str(raised)
+
+
+def test_the_plan_names_the_table_and_not_its_password():
+    pipeline = shop("postgresql://u:secret@h/d", query="select 1", reload="1h")
+    text = render_text(pipeline.plan())
+    assert "static table shop.users.static (user Int64 lenient, name String), key user" in text
+    assert "from postgresql://u:***@h/d, read every 1h" in text
+    assert "left join with a static table" in text
+    assert "secret" not in text + repr(pipeline.plan())
+
+
+def test_a_join_with_a_static_table_is_a_stream(users):
+    pipeline = Pipeline("shop")
+    clicks = pipeline.source(
+        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
+    )
+    users_table = pipeline.static("users", str(users), key="user", schema=USER)
+    named = clicks.key_by("user").join(users_table)
+    named.key_by("name").window(tumbling("10ms")).aggregate(clicks=count()).to("counts")
+    run = InProcess(pipeline)
+    click(run, (1, 0), (2, 1), (1, 2), (0, 30))
+    click(run, (0, 60))
+    assert sorted((row["name"], row["clicks"]) for row in run.panes("counts")) == [
+        ("Ann", 2),
+        ("Bob", 1),
+    ]
