@@ -24,6 +24,15 @@ _FLAT: Mapping[str, Any] = {
     "name": str,
     "at": int,
 }
+_PATHS: Mapping[str, str] = {
+    "id": "user.id",
+    "city": "user.city",
+    "price": "item.price",
+    "size": "item.size",
+    "name": "item.name",
+}
+"""Of the values of a flat record, their places in a nested one."""
+
 _AVRO: Mapping[str, Any] = {
     "type": "record",
     "name": "Item",
@@ -99,9 +108,11 @@ def _nested_schema() -> Mapping[str, Any]:
 
 
 def _paths() -> Mapping[str, Any]:
-    members = {"id": "user.id", "city": "user.city"}
-    members |= {name: f"item.{name}" for name in ("price", "size", "name")}
-    return {name: tidemark.field(members.get(name, name), type_) for name, type_ in _FLAT.items()}
+    return {name: tidemark.field(_PATHS.get(name, name), type_) for name, type_ in _FLAT.items()}
+
+
+def _named_by_path(_number: int, flat: dict[str, Any]) -> dict[str, Any]:
+    return {_PATHS.get(name, name).replace(".", "_"): value for name, value in flat.items()}
 
 
 def _lenient() -> Mapping[str, Any]:
@@ -153,6 +164,9 @@ def _same(_number: int, flat: dict[str, Any]) -> dict[str, Any]:
 
 SHAPES: Mapping[str, Shape] = {
     "flat": Shape(_same),
+    "flat, long names": Shape(
+        _named_by_path, lambda: _named_by_path(0, dict(_FLAT)), key="user_id"
+    ),
     "structs": Shape(_nested, _nested_schema, key="user.id"),
     "structs, a third null": Shape(_with_nulls, _nested_schema, key="user.id"),
     "list of structs": Shape(

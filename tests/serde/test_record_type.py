@@ -19,9 +19,9 @@ from tidemark.core.rows.schema import (
 )
 from tidemark.errors import PipelineError
 from tidemark.serde.json_records import JsonRecords
+from tidemark.serde.objects.record_columns import record_columns
+from tidemark.serde.objects.record_type import RecordType, validation_reason
 from tidemark.serde.parsed_batch import ParsedBatch
-from tidemark.serde.record_columns import record_columns
-from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
 INT, TEXT, FLOAT = Scalar(pl.Int64()), Scalar(pl.String()), Scalar(pl.Float64())

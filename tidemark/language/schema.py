@@ -29,7 +29,7 @@ from tidemark.errors import PipelineError
 from tidemark.language.field import RAW, DeclaredField
 from tidemark.language.times import TIME_TYPES, default_text, time_kind
 from tidemark.plan.names import TYPES, require_member_names, require_new_columns, require_top_level
-from tidemark.serde.record_type import RecordType
+from tidemark.serde.objects.record_type import RecordType
 
 _UNIONS = (Union, types.UnionType)
 

@@ -26,8 +26,8 @@ from tidemark.serde.formats.source_format import (
 from tidemark.serde.formats.value_decoder import ValueDecoder
 from tidemark.serde.formats.whole_values import BytesValues, TextValues
 from tidemark.serde.json_records import JsonRecords
+from tidemark.serde.objects.record_type import RecordType
 from tidemark.serde.parsed_batch import RecordDecoder
-from tidemark.serde.record_type import RecordType
 
 _OF_DECIMALS = (
     "; of a decimal, set the connector's decimal.handling.mode to double, or to string with "

@@ -18,9 +18,9 @@ A reason names the column, or the byte of the value, where decoding stopped.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, cast
 
 import msgspec
@@ -32,9 +32,9 @@ from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.text_encoding import BOM, utf_16_hint
 from tidemark.serde.nesting import MAX_NESTING, any_nested_too_deep, nested_too_deep
 from tidemark.serde.object_count import ObjectCount
+from tidemark.serde.objects.record_columns import RecordColumns, record_columns
+from tidemark.serde.objects.record_type import RecordType, validation_reason
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, ParsedRecords, most_rows, with_columns
-from tidemark.serde.record_columns import RecordColumns, record_columns
-from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
 EMPTY_ARRAY = "expected an object, got an empty array"
@@ -45,11 +45,16 @@ _BYTE = re.compile(r"^JSON is malformed: (.*) \(byte (\d+)\)$")
 
 _NOT_A_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)(?=\s*(?:[,\]}]|$))', re.DOTALL)
 
+_BLOCK = 256  # documents that are in memory at the same time
 _FAULTS = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
 
 class _TooLargeError(ValueError):
     """The rows of a record would be too large; the text is the reason."""
+
+
+class _UnfitError(Exception):
+    """A record of a batch does not fit; each has to be decoded alone."""
 
 
 class JsonRecords:
@@ -73,9 +78,8 @@ class JsonRecords:
         texts = self._checked(batch.values)
         if texts is not None:
             for parse in (self._objects, self._documents):
-                with suppress(*_FAULTS):
-                    if (parsed := parse(texts, converted)) is not None:
-                        return parsed
+                with suppress(*_FAULTS, _UnfitError):
+                    return parse(texts, converted)
                 self._type.converted = converted
         return self._one_by_one(batch.values)
 
@@ -104,18 +108,29 @@ class JsonRecords:
         columns = record_columns(self._type, rows, raw)
         return self._good(np.arange(len(texts)), columns, converted)
 
-    def _documents(self, texts: Sequence[bytes], converted: int) -> ParsedBatch | None:
-        """Return a batch of objects and arrays; None or raise if any record does not fit."""
+    def _documents(self, texts: Sequence[bytes], converted: int) -> ParsedBatch:
+        """Return a batch of objects and arrays; raise if any record is not one that fits."""
         if self._type.schema.raw is not None or not any(map(_is_array, texts)):
-            return None
+            raise _UnfitError
+        counts: list[int] = []
+        rows = chain.from_iterable(self._arrays(texts, counts))
+        columns = record_columns(self._type, rows)
+        return self._good(np.repeat(np.arange(len(texts)), counts), columns, converted)
+
+    def _arrays(self, texts: Sequence[bytes], counts: list[int]) -> Iterator[Sequence[Any]]:
+        """Yield the rows of each record; add their numbers to ``counts``.
+
+        Raises:
+            _UnfitError: a record has no rows, or too many.
+        """
         documents = map(self._decode_document, texts)
-        arrays = [each if type(each) is list else (each,) for each in documents]
-        counts = np.fromiter(map(len, arrays), np.intp, len(arrays))
-        if not counts.all() or counts.max(initial=0) > most_rows(self._type.schema):
-            return None
-        records = np.repeat(np.arange(len(arrays)), counts)
-        columns = record_columns(self._type, chain.from_iterable(arrays))
-        return self._good(records, columns, converted)
+        while block := list(islice(documents, _BLOCK)):
+            arrays = [each if type(each) is list else (each,) for each in block]
+            counts += map(len, arrays)
+            own = counts[-len(arrays) :]
+            if not all(own) or max(own) > most_rows(self._type.schema):
+                raise _UnfitError
+            yield from arrays
 
     def _good(self, records: Indices, columns: RecordColumns, converted: int) -> ParsedBatch:
         """Return a batch in which all records are JSON; ``converted``: before it."""

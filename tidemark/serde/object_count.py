@@ -13,7 +13,8 @@ from typing import Any
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES
 from tidemark.core.rows.schema import Field, JsonText, Kind, ListOf, MapOf, Schema, StructOf
 from tidemark.serde.formats.source_format import ExplodedFormat, SourceFormat, is_binary
-from tidemark.serde.record_type import Member, Object, RecordType
+from tidemark.serde.objects.members import Member, Object
+from tidemark.serde.objects.record_type import RecordType
 
 _ROW_BYTES = 400
 _FEW_VALUES = 16  # an object with up to 16 values takes at most a hundred times its text

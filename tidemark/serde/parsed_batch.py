@@ -14,8 +14,8 @@ import polars as pl
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, VALUE_BYTES, too_large
 from tidemark.core.rows.schema import Schema
-from tidemark.serde.record_columns import Fault, RecordColumns, record_columns
-from tidemark.serde.record_type import RecordType
+from tidemark.serde.objects.record_columns import Fault, RecordColumns, record_columns
+from tidemark.serde.objects.record_type import RecordType
 from tidemark.serde.records import RecordBatch
 
 Indices = npt.NDArray[np.intp]

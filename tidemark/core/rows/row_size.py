@@ -52,7 +52,7 @@ def _value_bytes(column: pl.Series) -> Sizes | int:
         totals = np.concatenate(([0], totals[ends]))
         return totals[1:] - totals[:-1]
     if isinstance(dtype, pl.Struct):
-        return row_bytes((column.struct.field(field.name) for field in dtype.fields), len(column))
+        return row_bytes(column.struct.unnest().get_columns(), len(column))
     return VALUE_BYTES
 
 

@@ -18,6 +18,8 @@ from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
 from tidemark.core.rows.schema import Schema
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.object_count import ObjectCount
+from tidemark.serde.objects.record_columns import record_columns
+from tidemark.serde.objects.record_type import RecordType, validation_reason
 from tidemark.serde.parsed_batch import (
     DeadRecord,
     ParsedBatch,
@@ -25,8 +27,6 @@ from tidemark.serde.parsed_batch import (
     most_rows,
     with_columns,
 )
-from tidemark.serde.record_columns import record_columns
-from tidemark.serde.record_type import RecordType, validation_reason
 from tidemark.serde.records import RecordBatch
 
 _TEXT_FOR_NUMBER = re.compile(r"column (.*?): expected (?:int|float), got (?:str$|')")

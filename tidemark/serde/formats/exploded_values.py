@@ -14,8 +14,8 @@ from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes, too_large
 from tidemark.core.rows.schema import Field, Kind, ListOf, MapOf, Schema, StructOf
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.object_count import least_row_bytes, most_bytes_of_a_byte
-from tidemark.serde.record_columns import record_columns
-from tidemark.serde.record_type import RecordType
+from tidemark.serde.objects.record_columns import record_columns
+from tidemark.serde.objects.record_type import RecordType
 from tidemark.serde.records import Headers
 from tidemark.serde.spellings.lenient import kind_name
 

@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-from msgspec.structs import astuple
 
 from tidemark.core.rows.schema import (
     KEY,
@@ -25,7 +23,15 @@ from tidemark.core.rows.schema import (
     TimeValue,
     has_times,
 )
-from tidemark.serde.record_type import Member, Object, RecordType, default_of
+from tidemark.serde.objects.member_values import (
+    ListValues,
+    MapValues,
+    ObjectValues,
+    Values,
+    is_null,
+)
+from tidemark.serde.objects.members import Member
+from tidemark.serde.objects.record_type import RecordType, default_of
 from tidemark.serde.spellings.time_values import time_column
 
 Indices = npt.NDArray[np.intp]
@@ -59,7 +65,7 @@ def record_columns(
 
     ``rows`` may come from an iterator.  Then each record is freed once its values are taken.
     """
-    objects = _Objects(type_.object, rows)
+    objects = type_.object.take(rows)
     columns, found = [], _Found()
     for each in type_.schema.fields:
         if isinstance(each.kind, Raw):
@@ -97,12 +103,12 @@ class _Place:
         """Return the place of a member of the objects here."""
         return replace(self, path=(*self.path, f".{name}" if self.path else name))
 
-    def items(self, lists: Sequence[Any]) -> "_Place":
+    def items(self, lists: ListValues) -> "_Place":
         """Return the place of the items of the lists here, or of the values of the maps."""
-        counts = np.fromiter(map(len, lists), np.intp, len(lists))
-        rows = np.repeat(np.arange(len(lists)) if self.rows is None else self.rows, counts)
+        counts = np.array(lists.counted, np.intp)
+        rows = np.repeat(np.arange(len(counts)) if self.rows is None else self.rows, counts)
         positions = tuple(np.repeat(each, counts) for each in self.positions)
-        if any(isinstance(each, dict) for each in lists):
+        if isinstance(lists, MapValues):
             return _Place(self.found, self.column, (*self.path, "[...]"), rows, positions)
         own = np.arange(len(rows)) - np.repeat(counts.cumsum() - counts, counts)
         return _Place(self.found, self.column, (*self.path, None), rows, (*positions, own))
@@ -120,57 +126,28 @@ def _texts(values: Sequence[bytes]) -> list[Any]:
     return [value.decode(errors="backslashreplace") for value in values]
 
 
-class _Objects:
-    """Objects of one place in the records: a list of the values of each member.
-
-    ``is_null``: whether each object is null, if any is.  Members of null are null.
-    """
-
-    def __init__(
-        self, type_: Object, rows: Iterable[Any], is_null: Sequence[bool] | None = None
-    ) -> None:
-        """``rows``: the objects, without null."""
-        self.type = type_
-        self.is_null = is_null
-        values = list(chain.from_iterable(map(astuple, rows)))
-        step = len(type_.members)
-        self.values = {name: values[n::step] for n, name in enumerate(type_.members)}
-        self._inside: dict[str, _Objects] = {}
-
-    @classmethod
-    def of(cls, type_: Object, values: list[Any]) -> "_Objects":
-        """Return objects of which some may be null."""
-        try:
-            return cls(type_, values)
-        except TypeError:  # of null; to look for null first takes longer
-            is_null = [each is None for each in values]
-            return cls(type_, _filled(values, type_.empty), is_null)
-
-    def inside(self, name: str) -> "_Objects":
-        """Return the objects that a member is; all columns of them share the lists."""
-        if name not in self._inside:
-            type_ = self.type.members[name].object
-            assert type_ is not None
-            self._inside[name] = _Objects.of(type_, self.values[name])
-        return self._inside[name]
-
-
-def _column(each: Field, objects: _Objects, place: _Place) -> pl.Series:
+def _column(each: Field, objects: ObjectValues, place: _Place) -> pl.Series:
     *way, last = each.place
     for name in way:
         step, place = objects.type.members[name], place.member(name)
         if step.entries:
-            maps = objects.values[name]
+            maps = _whole(objects.members[name])
             return _entries(each, maps, step.entries[last], place.member(last))
         objects = objects.inside(name)
-    member, values, place = objects.type.members[last], objects.values[last], place.member(last)
+    member, values, place = objects.type.members[last], objects.members[last], place.member(last)
     if isinstance(each.kind, StructOf) and each.default is None:
         return _structs(each.name, objects.inside(last), each.kind, place)
-    if member.required and isinstance(each.kind, TimeValue) and None in values:
-        for index, value in enumerate(values):
-            if value is None and not (objects.is_null and objects.is_null[index]):
+    if member.required and isinstance(each.kind, TimeValue) and None in (whole := _whole(values)):
+        nulls = set(objects.nulls)
+        for index, value in enumerate(whole):
+            if value is None and index not in nulls:
                 place.report(index, f"expected {each.kind.name}, got null")
     return _with_default(each, values, member, place)
+
+
+def _whole(values: Values) -> list[Any]:
+    assert isinstance(values, list)
+    return values
 
 
 def _entries(each: Field, maps: Sequence[Any], entry: Member, place: _Place) -> pl.Series:
@@ -186,14 +163,22 @@ def _entries(each: Field, maps: Sequence[Any], entry: Member, place: _Place) -> 
     return _with_default(each, values, entry, place)
 
 
-def _with_default(each: Field, values: list[Any], member: Member, place: _Place) -> pl.Series:
+def _with_default(each: Field, values: Values, member: Member, place: _Place) -> pl.Series:
     if isinstance(each.kind, TimeValue):
-        times = _times(each.name, values, each.kind, place)
+        times = _times(each.name, _whole(values), each.kind, place)
         return times if each.default is None else times.fill_null(_time(each.default))
+    if member.is_whole:
+        values = _of_whole(each, _whole(values), member)
+    return _series(each.name, values, each.kind, place)
+
+
+def _of_whole(each: Field, values: list[Any], member: Member) -> Values:
+    """Return the values of a field from those of its member, which other fields read, too."""
     if each.default is not None and None in values:
         default = default_of(each, member)
         values = [default if value is None else value for value in values]
-    return _series(each.name, values, each.kind, member, place)
+    taken: Values = member.take(values)
+    return taken
 
 
 def _time(text: str) -> datetime | date:
@@ -209,49 +194,38 @@ def _times(name: str, values: Sequence[Any], kind: TimeValue, place: _Place) -> 
     return times.series
 
 
-def _structs(name: str, objects: _Objects, kind: StructOf, place: _Place) -> pl.Series:
+def _structs(name: str, objects: ObjectValues, kind: StructOf, place: _Place) -> pl.Series:
     struct = pl.DataFrame([_column(each, objects, place) for each in kind.fields]).to_struct(name)
-    if objects.is_null is None:
+    if (nulls := is_null(objects)) is None:
         return struct
-    null = pl.Series(name, [None], struct.dtype)
-    return null.zip_with(pl.Series(objects.is_null), struct)
+    return pl.Series(name, [None], struct.dtype).zip_with(nulls, struct)
 
 
-def _series(name: str, values: list[Any], kind: Kind, member: Member, place: _Place) -> pl.Series:
-    if isinstance(kind, JsonText):
-        return _series(name, values, kind.content, member, place)
-    if isinstance(kind, TimeValue):
-        return _times(name, values, kind, place)
-    if isinstance(kind, StructOf):
-        assert member.object is not None
-        return _structs(name, _Objects.of(member.object, values), kind, place)
-    if isinstance(kind, MapOf):
-        maps = _filled(values, {})
-        keys = pl.Series(KEY, list(chain.from_iterable(maps)), pl.String)
-        items = list(chain.from_iterable(map(dict.values, maps)))
-        inside = place.items(maps) if has_times(kind.value) else place
-        entries = pl.DataFrame([keys, _series(VALUE, items, kind.value, member, inside)])
-        return _lists(name, values, maps, entries.to_struct(name))
-    if isinstance(kind, ListOf):
-        lists = _filled(values, [])
-        items = list(chain.from_iterable(lists))
-        inside = place.items(lists) if has_times(kind.item) else place
-        return _lists(name, values, lists, _series(name, items, kind.item, member, inside))
-    return pl.Series(name, values, kind.dtype)
+def _series(name: str, values: Values, kind: Kind, place: _Place) -> pl.Series:
+    match values, kind:
+        case _, JsonText(content):
+            return _series(name, values, content, place)
+        case list(), TimeValue():
+            return _times(name, values, kind, place)
+        case ObjectValues(), StructOf():
+            return _structs(name, values, kind, place)
+        case MapValues(), MapOf(value):
+            inside = place.items(values) if has_times(value) else place
+            keys = pl.Series(KEY, values.names, pl.String)
+            entries = pl.DataFrame([keys, _series(VALUE, values.items, value, inside)])
+            return _lists(values, entries.to_struct(name))
+        case ListValues(), ListOf(item):
+            inside = place.items(values) if has_times(item) else place
+            return _lists(values, _series(name, values.items, item, inside))
+    return pl.Series(name, _whole(values), kind.dtype)
 
 
-def _filled(values: list[Any], empty: Any) -> list[Any]:
-    """Return values with null replaced by an empty one."""
-    return [empty if value is None else value for value in values] if None in values else values
-
-
-def _lists(name: str, values: Sequence[Any], filled: Sequence[Any], items: pl.Series) -> pl.Series:
-    """Return the items as one list for each of the values, null where the value is."""
-    ends = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, filled), np.int64, len(values)), out=ends[1:])
+def _lists(values: ListValues, items: pl.Series) -> pl.Series:
+    """Return the items of all lists as lists."""
+    ends = np.zeros(len(values.counted) + 1, np.int64)
+    np.cumsum(values.counted, out=ends[1:])
     # The series go to Arrow by polars: Arrow's own conversion from NumPy imports pandas.
-    null = None
-    if filled is not values:
-        null = pl.Series([value is None for value in values]).to_arrow()
-    lists = pa.LargeListArray.from_arrays(pl.Series(ends).to_arrow(), items.to_arrow(), mask=null)
-    return pl.Series(name, lists).cast(pl.List(items.dtype))
+    nulls = is_null(values)
+    mask = None if nulls is None else nulls.to_arrow()
+    lists = pa.LargeListArray.from_arrays(pl.Series(ends).to_arrow(), items.to_arrow(), mask=mask)
+    return pl.Series(items.name, lists).cast(pl.List(items.dtype))

@@ -6,7 +6,7 @@ the values of the schema.  All decoders share it, so all formats have the same r
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -25,6 +25,9 @@ from tidemark.core.rows.schema import (
 )
 from tidemark.errors import PipelineError
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
+from tidemark.serde.objects.member_values import object_values, values_of
+from tidemark.serde.objects.members import Member, Object
+from tidemark.serde.objects.value_loop import ValueLoop
 from tidemark.serde.spellings.lenient import Read, kind_name, lenient
 
 _NO_TYPE = re.compile(r"Expected `(.+?)`, got `(.+?)`")
@@ -41,35 +44,6 @@ class _Anything(type):
 
     def __instancecheck__(cls, _value: object) -> bool:
         return True
-
-
-@dataclass
-class Member:
-    """A member of an object in the record.
-
-    ``slot``: its attribute.  ``column``: the first that reads it.  ``object``: the members of the
-    value, or of the structs in the value.  ``entries``: of a map, those that are columns.
-    """
-
-    slot: str
-    column: str
-    kind: Kind | None = None
-    object: "Object | None" = None
-    required: bool = False
-    type: Any = None
-    entries: "dict[str, Member]" = field(default_factory=dict)
-
-
-@dataclass
-class Object:
-    """An object in the record: its declared members, by name.
-
-    ``type``: its msgspec type.  ``empty``: an object of it with nulls.
-    """
-
-    members: dict[str, Member] = field(default_factory=dict)
-    type: Any = None
-    empty: Any = None
 
 
 class RecordType:
@@ -147,6 +121,7 @@ class RecordType:
         elif member.object is not None or member.kind not in (None, each.kind):
             raise self._conflict(member, name, column)
         member.kind = member.kind or each.kind
+        member.is_whole |= each.default is not None
 
     def _entry(self, of: Member, each: Field, path: tuple[str, ...], column: str) -> None:
         """Add the entry of a map that a field reads; ``path``: from the map."""
@@ -156,8 +131,9 @@ class RecordType:
                 f"{self._what}: column {column!r} reads {'.'.join(path)!r} of the map {of.column!r}"
                 f" as {each.kind}, but the map's values are {of.kind.value}"
             )
-        entry = of.entries.setdefault(path[0], Member("", column, each.kind))
+        entry = of.entries.setdefault(path[0], Member("", column, each.kind, is_whole=True))
         entry.required |= each.required
+        of.is_whole = True
 
     def _member(self, parent: Object, name: str, column: str, required: bool) -> Member:
         slot = f"m{len(parent.members)}"
@@ -188,9 +164,11 @@ class RecordType:
             else:
                 assert member.kind is not None
                 member.type = self._type(member.kind, member)
+                member.take = ValueLoop(partial(values_of, member.kind, member))
                 for entry in member.entries.values():
                     assert entry.kind is not None
                     entry.type = self._type(entry.kind, entry)
+                    entry.take = ValueLoop(partial(values_of, entry.kind, entry))
             optional = (member.slot, member.type | None, None)
             fields.append((member.slot, member.type) if member.required else optional)
         made.type = msgspec.defstruct(
@@ -202,6 +180,7 @@ class RecordType:
             kw_only=True,
         )
         made.empty = made.type(**{member.slot: None for member in made.members.values()})
+        made.take = ValueLoop(partial(object_values, made))
 
     def _type(self, kind: Kind, member: Member) -> Any:
         """Return the msgspec type that accepts exactly the values of a kind."""
