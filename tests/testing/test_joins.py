@@ -8,7 +8,7 @@ import pytest
 
 from tests.trials.listed import TRIALS
 from tidemark import Pipeline, bounded, col
-from tidemark.testing import InProcess
+from tidemark.testing import InProcess, Message
 
 
 def refuses_13(value):
@@ -106,3 +106,34 @@ def test_b57_an_outer_join_gives_each_left_row_once_and_never_null_beside_its_pa
     expected = trial["expected"]
     assert len(found) == expected["results_without_99"]
     assert sorted(found, key=str) == sorted(expected["joined"], key=str)
+
+
+def test_b35_a_table_is_restored_with_the_keys_that_were_deleted():
+    """A Kafka Streams table came back with deleted keys, and failed on those it never had."""
+    trial, produced_ms, end_ms = TRIALS["B35"], 1_767_225_600_000, 1_767_225_700_000
+    pipeline = Pipeline("trial")
+    table = pipeline.source(
+        "table", schema={"price": int}, event_time=col("_timestamp"), watermark=bounded("0s")
+    ).with_columns(k=col("_key"))
+    stream = pipeline.source(
+        "in", schema={"k": str, "ts": int, "v": int}, event_time="ts", watermark=bounded("0s")
+    )
+    stream.key_by("k").join(table.key_by("k").table(keep="1d"), how="left").to("joined")
+    run = InProcess(pipeline)
+    for step in trial["input"]:
+        match step:
+            case {"do": "produce"}:
+                value = step["value"] and step["value"].encode()
+                run.send("table", Message(value, key=step["key"], timestamp_ms=produced_ms))
+            case {"do": "stop"}:
+                run.crash("joins")
+            case {"do": "start"}:
+                run.restart("joins")
+            case str():
+                run.send("in", json.loads(step))
+    run.send("table", Message(b'{"price":0}', key="end", timestamp_ms=end_ms))
+    run.send("in", {"k": "end", "ts": end_ms})
+
+    found = [{"k": row["k"], "price": row["price"]} for row in run.published("joined")]
+    assert [each for each in found if each["k"] != "end"] == trial["expected"]["joined"]
+    assert run.dead_letters() == []
