@@ -99,8 +99,8 @@ def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():
 
 
 def test_why_a_window_is_open_is_said_in_a_sentence():
-    def why(by: str | None, lag: int = 0) -> str:
-        source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000)
+    def why(by: str | None, lag: int = 0, loading: int = 0) -> str:
+        source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000, loading)
         at = PartitionStats("moves", 1, 10, 10 + lag, lag)
         ingest = stats(service="ingest", sources=[source], partitions=[at])
         windowing = stats(operators=[held(by, NOW_MS - 9_000)])
@@ -111,6 +111,10 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
     assert (
         why("moves/1", lag=7)
         == "moves/1 holds it for 9 s: ingest has still to read 7 records of it"
+    )
+    assert (
+        why("moves/1", lag=7, loading=5)
+        == "moves/1 holds it for 9 s: it is a table that is loaded, at most 5 records are left"
     )
     assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
     assert why("op:counts") == "operator counts holds it for 9 s"

@@ -114,7 +114,7 @@ def _sources(sources: Sequence[dict[str, Any]], now_ms: int) -> str:
             f'<td class="t">{_time(each["watermark_ms"])}</td>',
             _number(_count(each["lag"])),
             _number(_duration(now_ms - (each["silent_since_ms"] or now_ms))),
-            _text("idle" if each["idle"] else ""),
+            _text("idle" if each["idle"] else "table is loaded" if each["loading"] else ""),
         ]
         for each in sources
     ]

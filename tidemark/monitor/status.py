@@ -147,6 +147,8 @@ def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
     if clock.held_by not in ingest:
         return f"{held}: no ingest process reads it"
     source, lag = ingest[clock.held_by]
+    if source.loading:
+        return f"{held}: it is a table that is loaded, at most {source.loading} records are left"
     if lag:
         return f"{held}: ingest has still to read {lag} records of it"
     if source.silent_since_ms is None:

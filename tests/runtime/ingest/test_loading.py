@@ -10,6 +10,7 @@ from tests.runtime.ingest.in_memory import Cluster, Service, assert_tiles, recor
 from tests.runtime.ingest.market import LOG, OTHER, PLAN, QUOTED, QUOTES, TRADED, TRADES, built
 from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK
+from tidemark.partition import Partition
 from tidemark.plan.changes import changes
 from tidemark.plan.program import program_of
 from tidemark.runtime.client.progress import SourceProgress, decode, encode
@@ -117,6 +118,59 @@ def test_a_successor_loads_to_the_same_end(patched):
         (2, 6, NEVER_MS, NEVER_MS),
         (6, 7, 8_990, 8_990),
     ]
+
+
+@pytest.mark.parametrize("read", range(1, 7))
+def test_a_log_that_is_lost_while_a_table_is_loaded_is_built_again(patched, read):
+    cluster = patched()
+    first = Service(cluster, PLAN, (TRADES, QUOTES))
+    first.take(TRADES, 3)
+    first.take(QUOTES, read)
+    first.commit()
+    for at in [at for at in cluster.written if at.topic == LOG]:
+        del cluster.written[at]
+    cluster.ids[LOG] = "another id"
+    Service(cluster, PLAN, (TRADES, QUOTES)).finish()
+    assert answers(cluster) == (EXPECTED, [])
+    assert_tiles(cluster, LOG)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_partitions_of_a_table_change_their_process_while_it_is_loaded(patched, data):
+    cluster, other = patched(quoted=QUOTED[:3]), Partition(QUOTES.topic, 1)
+    cluster.raw[other] = QUOTED[3:]
+    pairs = (
+        ((TRADES, QUOTES), (other,)),
+        ((TRADES, other), (QUOTES,)),
+        ((QUOTES, other), (TRADES,)),
+    )
+    for owned in data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=4)):
+        services = [Service(cluster, PLAN, each) for each in owned]
+        for number, count in data.draw(
+            st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), max_size=4)
+        ):
+            for at in owned[number]:
+                services[number].take(at, count)
+            services[number].commit()
+    for service in (*services, *services):
+        service.finish()
+    assert answers(cluster) == (EXPECTED, [])
+    assert_tiles(cluster, LOG)
+
+
+def test_the_stats_say_how_much_of_a_table_is_left(patched):
+    cluster = patched()
+    service = Service(cluster, PLAN, (TRADES, QUOTES))
+
+    def left():
+        return {each.source: each.loading for each in service.task.account(0).sources}
+
+    assert left() == {"quotes/0": 6, "trades/0": 0}
+    service.take(QUOTES, 4)
+    assert left() == {"quotes/0": 2, "trades/0": 0}
+    service.finish()
+    assert left() == {"quotes/0": 0, "trades/0": 0}
 
 
 def test_a_topic_that_was_empty_is_not_loaded(patched):

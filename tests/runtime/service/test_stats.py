@@ -33,7 +33,9 @@ LOG, OTHER = Partition("p.log", 0), Partition("p.log", 1)
 
 def full() -> Account:
     """An account with something in every list."""
-    source = SourceStats("moves/0", 90_000, idle=True, silence_ms=3_000, silent_since_ms=5)
+    source = SourceStats(
+        "moves/0", 90_000, idle=True, silence_ms=3_000, silent_since_ms=5, loading=7
+    )
     clock = ClockStats(0, 60_000, 1_000, "moves/1", 3, 4_096)
     return Account(
         rows_in=10,
@@ -117,5 +119,6 @@ def test_metrics_have_the_labels_and_units_of_the_page(telemetry):
     assert sample("clock_held_seconds", operator="pops", partition="0", source="moves/1") > 1e9
     assert sample("operator_duplicate_rows_total", operator="pops") == 2
     assert sample("source_silence_seconds", source="moves/0") == 3
+    assert sample("source_loading_records", source="moves/0") == 7
     assert sample("commit_duration_seconds_count") == 1
     assert sample("restore_left_offsets", topic="p.pops.changelog", partition="0") == 6

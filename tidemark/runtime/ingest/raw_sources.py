@@ -148,7 +148,9 @@ class OwnedSource:
         """Return the state of the source for the stats."""
         watermark = instant(self.progress.shown_ms)
         is_silent = self.silence_ms > 0
-        return SourceStats(source, watermark, is_silent, self.silence_ms, self.silent_since_ms)
+        left = (self.load_until or 0) - self.progress.next_offset if self.progress.loading else 0
+        since_ms, silence_ms = self.silent_since_ms, self.silence_ms
+        return SourceStats(source, watermark, is_silent, silence_ms, since_ms, left)
 
     def metadata(self) -> str:
         """Return the metadata of the committed offset."""

@@ -126,6 +126,12 @@ def _of_sources(stats: Stats) -> Iterator[Metric]:
         ["source"],
         [([each.source], each.silence_ms / 1000) for each in stats.sources],
     )
+    yield _gauge(
+        "source_loading_records",
+        "Records of a table to read before its watermark counts, at most.",
+        ["source"],
+        [([each.source], each.loading) for each in stats.sources],
+    )
 
 
 def _of_operators(operators: list[OperatorStats]) -> Iterator[Metric]:

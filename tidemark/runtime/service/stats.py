@@ -41,7 +41,8 @@ class PartitionStats(msgspec.Struct, frozen=True):
 class SourceStats(msgspec.Struct, frozen=True):
     """A raw partition, as ingest reads it, or a source as an operator's clock knows it.
 
-    ``silent_since_ms``: the time of the last record; only ingest knows it.
+    ``silent_since_ms``: the time of the last record; only ingest knows it.  ``loading``: how many
+    records of a table are still to be read before its watermark counts, at most.
     """
 
     source: SourceName
@@ -49,6 +50,7 @@ class SourceStats(msgspec.Struct, frozen=True):
     idle: bool
     silence_ms: Number
     silent_since_ms: Number | None = None
+    loading: Number = 0
 
 
 class ClockStats(msgspec.Struct, frozen=True):
