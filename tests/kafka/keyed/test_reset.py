@@ -13,8 +13,9 @@ from tests.kafka.support.stack import Stack, last_panes, wait_until
 from tidemark.commands.cli import main
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client.consumer import EARLIEST, offsets
+from tidemark.runtime.client.generations import recorded_epochs
 from tidemark.runtime.client.topics import partition_counts
-from tidemark.runtime.keyed.fresh_start import Scope
+from tidemark.runtime.keyed.fresh_start import Scope, partitions_of
 from tidemark.runtime.keyed.reset import Reset
 from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import resolve
@@ -78,6 +79,10 @@ def test_everything_is_read_again_from_the_raw_topics(broker):
         reset(stack, delete_results=True)
         assert (stack.results("pops"), stack.results("sessions")) == ([], [])
         assert stack.committed("again.by-player.log") == []
+        begun = recorded_epochs(stack.config, stack.admin, stack.plan.generations)
+        logs = partitions_of(stack.admin, [log.topic for log in stack.plan.logs])
+        assert begun == offsets(stack.admin, logs, EARLIEST)
+        assert sum(begun.values()) > 0
         finish(stack)
         assert totals(stack) == (20, 20)
         assert stack.results("pops.late") == []

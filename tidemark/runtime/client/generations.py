@@ -3,6 +3,10 @@
 See docs/operations.md, "Generations".  Each operator has a record per log partition in the
 compacted topic ``<pipeline>.generations``.  It is written in the transaction that starts the state
 afresh: at the first start, at a reset, and at a hand-over from a replay.
+
+The topic also has a record for each log whose records were deleted to begin anew: by a reset of the
+pipeline, or by the hand-over of a chain, which writes new records behind the earlier ones.  The
+record says where this epoch of the log begins.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,10 +23,11 @@ from tidemark.runtime.client.clients import hinders_reading, plain_consumer
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
-from tidemark.runtime.client.topics import topic_ids
+from tidemark.runtime.client.topics import partition_counts, topic_ids
 from tidemark.runtime.config import Config
 
 _BATCH = 500
+_LOG = b"log:"  # of the key of an epoch, followed by the log
 
 Key = tuple[str, int]
 """An operator's name, and the number of a log partition."""
@@ -196,3 +201,52 @@ class GenerationReader:
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
+
+
+class _Epoch(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):
+    """The present epoch of a log: the id of its topic, and its first offset by partition."""
+
+    topic_id: str
+    begins: dict[int, int]
+
+
+def records_of_epochs(admin: AdminClient, begins: Mapping[Partition, int]) -> Iterator[Record]:
+    """Yield records of the topic of generations: new epochs of logs begin at these offsets."""
+    ids = topic_ids(admin, {at.topic for at in begins})
+    for topic, topic_id in sorted(ids.items()):
+        firsts = {at.number: first for at, first in begins.items() if at.topic == topic}
+        yield _LOG + topic.encode(), msgspec.json.encode(_Epoch(topic_id, firsts))
+
+
+def recorded_epochs(config: Config, admin: AdminClient, generations: str) -> dict[Partition, int]:
+    """Return the first offset of each log partition whose log has begun anew.
+
+    ``generations``: the topic of generations.  A log that was deleted since is left out.
+
+    Raises:
+        StateError: a record cannot be read.
+    """
+    counts = partition_counts(admin)
+    if generations not in counts:
+        return {}
+    at = Partition(generations, 0)
+    begins, ends = offsets(admin, [at], EARLIEST), offsets(admin, [at], LATEST)
+    found: dict[str, _Epoch] = {}
+    for message in read(config, {at: (begins[at], ends[at])}):
+        key, value = message.key() or b"", message.value() or b""
+        if key.startswith(_LOG):
+            found[key.removeprefix(_LOG).decode()] = _epoch(key, value)
+    ids = topic_ids(admin, found.keys() & counts.keys())
+    return {
+        Partition(topic, number): first
+        for topic, topic_id in ids.items()
+        if found[topic].topic_id == topic_id
+        for number, first in found[topic].begins.items()
+    }
+
+
+def _epoch(key: bytes, value: bytes) -> _Epoch:
+    try:
+        return msgspec.json.decode(value, type=_Epoch)
+    except msgspec.DecodeError as error:
+        raise StateError(f"the record {key!r} cannot be read: {error}") from None

@@ -26,6 +26,7 @@ from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.plan.placement import placed
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.generations import records_of_epochs
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import VERSION, SourceProgress, encode
@@ -154,8 +155,10 @@ class Reset:
         commits: dict[str, list[TopicPartition]] = {}
         if self.scope.is_whole:
             commits[self.scope.plan.group("ingest")] = self._raw_offsets()
+            logs = {at: self._ends[at] for at in partitions_of(self.admin, self._logs)}
             writes[Partition(self.scope.plan.generations, 0)] = [
-                begun_program(self.config, self.admin, self.scope.plan)
+                begun_program(self.config, self.admin, self.scope.plan),
+                *records_of_epochs(self.admin, logs),
             ]
         elif self._accepted:
             writes[Partition(self.scope.plan.generations, 0)] = [self._accepted.record]

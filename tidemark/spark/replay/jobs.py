@@ -15,10 +15,10 @@ from tidemark.errors import ConfigurationError
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.runtime.archive.archive import Archive
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.generations import recorded_epochs
 from tidemark.runtime.config import Config
 from tidemark.spark.outcome import Outcome
 from tidemark.spark.progress import OnProgress
-from tidemark.spark.read.epochs import recorded_epochs
 from tidemark.spark.read.live_position import find_live_position
 from tidemark.spark.read.ranges import (
     Offsets,

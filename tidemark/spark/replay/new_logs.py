@@ -30,7 +30,7 @@ from tidemark.partition import Partition
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.consumer import LATEST, committed_ends, offsets
-from tidemark.runtime.client.generations import newest_generations
+from tidemark.runtime.client.generations import newest_generations, records_of_epochs
 from tidemark.runtime.client.offline_group import commit_for_group, delete_records
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import LogProgress, MarkProgress, decode
@@ -40,7 +40,6 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.announcements import progress_topics
 from tidemark.serde.operator_progress import encode_progress
 from tidemark.spark.outcome import Outcome
-from tidemark.spark.read.epochs import records_of_epochs
 from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.read.ranges import Offsets, Ranges
 from tidemark.spark.read.raw import Raw
