@@ -95,7 +95,8 @@ def require_no_readers(plan: Plan, operators: Iterable[OperatorPlan]) -> None:
             raise ConfigurationError(
                 f"operator {each.name!r} feeds {', '.join(map(repr, names))}, whose log holds "
                 "its earlier results: it cannot start afresh alone. 'tidemark reset PIPELINE "
-                "--delete-results' computes everything from the raw topics"
+                "--delete-results' computes everything from the raw topics, and 'tidemark replay "
+                "PIPELINE --into-live --delete-results' from the logs"
             )
 
 
