@@ -147,7 +147,8 @@ class _Progress:
 
     def __init__(self, plan: Plan, source: Input) -> None:
         self._plan, self._source = plan, source
-        names = [topic for kind in plan.sources for topic in kind.named_topics]
+        read = [source for source in plan.sources if source.static is None]
+        names = [topic for source in read for topic in source.named_topics]
         self._raw = _partitions(names, source.partitions)
         self._readers = {
             service: clients.plain_consumer(source.config, plan.group(service))

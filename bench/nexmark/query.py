@@ -32,7 +32,16 @@ _SCHEMAS: Mapping[str, Mapping[str, type]] = {
     BIDS: {"auction": int, "bidder": int, "price": int, "channel": str, "url": str, "extra": str},
 }
 
-Streams = Mapping[str, Stream]
+
+@dataclass(frozen=True)
+class Streams:
+    """The streams of a pipeline, by kind of events."""
+
+    pipeline: Pipeline
+    by_kind: Mapping[str, Stream]
+
+    def __getitem__(self, kind: str) -> Stream:
+        return self.by_kind[kind]
 
 
 @dataclass(frozen=True)
@@ -71,5 +80,5 @@ def pipeline(name: str, query: Query, topics: Mapping[str, str], partitions: int
         )
         for kind in query.reads
     }
-    query.declare(streams)
+    query.declare(Streams(made, streams))
     return made
