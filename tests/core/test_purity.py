@@ -56,6 +56,8 @@ WHOLE_NUMBERS = {
     ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
     ("operators/joins/gathering_join.py", "_due"): "numbers of pairs",
     ("operators/joins/pairs.py", "_dense_rank"): "counts distinct times",
+    ("operators/joins/sessions/operator.py", "_candidates"): "numbers of pairs",
+    ("operators/joins/sessions/results.py", "counts_before"): "counts rows",
     ("operators/joins/side_rows.py", "_compact"): "counts rows that are needed",
     ("operators/joins/version_runs.py", "of"): "adds up heights of frames",
 }

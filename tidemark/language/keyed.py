@@ -196,7 +196,7 @@ class KeyedStream:
         within: "Within | None" = None,
         max_within: Duration | None = None,
         keep: Duration | None = None,
-        window: "JoinWindow | None" = None,
+        window: "JoinWindow | DynamicGapSession | None" = None,
         how: Kind = "inner",
         on: pl.Expr | None = None,
         allowed_lateness: Duration = 0,
@@ -210,7 +210,7 @@ class KeyedStream:
         ``within``: how far the right row may lie from the left one: ``"10m"`` both ways, or
         ``("-10m", "1h")``, both ends included; the upper bound may be an expression over the left
         row, with ``max_within``.  ``keep``: rows join whatever their order, and wait for that long.
-        ``window``: rows join that are in the same tumbling, hopping or calendar window.
+        ``window``: rows join that are in the same tumbling, hopping, calendar or session window.
         ``how``: "inner", "left", "right", "full", "semi" or "anti".  ``on``: a condition on a pair.
         ``trigger``: an unmatched row is published once no partner can come, or with
         ``on_close()`` at the end of its interval, and withdrawn if a late partner comes.

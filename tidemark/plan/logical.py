@@ -198,7 +198,7 @@ class JoinStage:
     upper: pl.Expr | None
     max_pairs: int
     relation: Relation
-    windows: AlignedWindows | None = None
+    windows: AlignedWindows | Session | None = None
     gathering: Gathering | None = None
 
     @property

@@ -5,7 +5,7 @@ import polars.selectors as cs
 import pytest
 
 from tests.support.mistakes import moves, refused
-from tidemark import Pipeline, col, count, every, on_close, on_update, session, tumbling
+from tidemark import Pipeline, col, count, every, on_close, on_update, session, sliding, tumbling
 
 
 def keyed(topic="moves", pipeline=None):
@@ -121,8 +121,21 @@ def test_streams_that_do_not_fit_are_refused(build, message):
         ({"keep": "1d"}, 'join: pass one of within="10m"'),
         ({"window": tumbling("1h")}, 'join: pass one of within="10m"'),
         (
-            {"within": None, "window": session("5m")},
-            'join(window): session("5m") is not one of tumbling(), hopping() and calendar()',
+            {"within": None, "window": session("score")},
+            'join(window): session("score", max_gap="1d") is not one of tumbling(), hopping()',
+        ),
+        (
+            {"within": None, "window": sliding("5m")},
+            'join(window): sliding("5m") is not one of tumbling(), hopping(), calendar() and sess',
+        ),
+        (
+            {
+                "within": None,
+                "window": session("5m"),
+                "trigger": on_close(),
+                "allowed_lateness": "1m",
+            },
+            "join(trigger): a join in sessions publishes a session once, when it is final; leave",
         ),
         ({"within": None, "window": tumbling("9999999d")}, "join: 9999999d is longer than"),
         (

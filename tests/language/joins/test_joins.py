@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from tests.support.mistakes import moves, refused
-from tidemark import Pipeline, bounded, col, count, hopping, on_close, on_final, tumbling
+from tidemark import Pipeline, bounded, col, count, hopping, on_close, on_final, session, tumbling
 from tidemark import sum as total
 from tidemark.commands.schemas import result_schemas
 from tidemark.language.keyed import KeyedStream
@@ -169,6 +169,28 @@ def test_a_window_join_shows_the_bounds_of_its_windows_and_late_rows():
     assert (row["_window_start_ms"], row["_window_end_ms"]) == (0, 60 * MINUTE)
     assert row["_event_time_ms"] == 60 * MINUTE - 1
     assert [late["late_by_ms"] for late in run.late("out")] == [5 * MINUTE]
+
+
+def test_rows_of_one_session_join():
+    pipeline, orders, payments = shop("5m")
+    visits = orders.join(payments, window=session("10m"), how="left", allowed_lateness="1m")
+    visits.to("out", format="avro")
+    sums = visits.key_by("order").window(tumbling("1h")).aggregate(n=count(), paid=total("paid"))
+    sums.to("sums")
+    assert "left join in session(10m), allowed lateness 1m  <-" in render_text(pipeline.plan())
+    run = InProcess(pipeline)
+    run.send("orders", {"id": "a", "at": 0, "price": 1}, {"id": "b", "at": 0, "price": 2})
+    run.send("payments", {"order": "a", "at": 15 * MINUTE, "paid": 5})
+    run.send("orders", {"id": "a", "at": 8 * MINUTE, "price": 3})
+    run.idle("orders", "3h")
+    run.idle("payments", "3h")
+    rows = {(r["order"], r["price"], r["paid"], r["_window_end_ms"]) for r in run.published("out")}
+    ends = 25 * MINUTE, 10 * MINUTE
+    assert rows == {("a", 1, 5, ends[0]), ("a", 3, 5, ends[0]), ("b", 2, None, ends[1])}
+    assert {(p["order"], p["n"], p["paid"]) for p in run.panes("sums")} == {
+        ("a", 2, 10),
+        ("b", 1, None),
+    }
 
 
 def test_the_upper_bound_may_be_an_expression_of_the_left_row():

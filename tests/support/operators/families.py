@@ -226,6 +226,12 @@ def _gathering_join(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(joins.over_topics(draw(joins.gathering_joins()), "t", right), log.segments)
 
 
+def _session_join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw a session join of two topics, or of a topic with itself."""
+    right = draw(st.sampled_from(("u", "u", "t")))
+    return Case(joins.over_topics(draw(joins.session_joins()), "t", right), log.segments)
+
+
 def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw rows of one topic joined to versions of another."""
     return Case(tables.operator(draw(tables.specs())), log.segments)
@@ -292,6 +298,7 @@ FAMILIES: Mapping[str, Family] = {
     "join": _join,
     "window_join": _window_join,
     "gathering_join": _gathering_join,
+    "session_join": _session_join,
     "guarded": _guarded,
     "late": _late,
     "withdrawing": _withdrawing,
@@ -317,7 +324,7 @@ _ACCUMULATING: Mapping[str, Family] = {
 
 _OTHERS = (
     *("rows", "distinct", "scan", "late_rows", "toy", "guarded", "slots"),
-    *("join", "window_join", "gathering_join", "table_join"),
+    *("join", "window_join", "gathering_join", "session_join", "table_join"),
 )
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

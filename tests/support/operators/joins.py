@@ -10,11 +10,12 @@ from tests.support.logs import COLUMNS
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins.gathering_join import First, Gathering, GatheringJoin
+from tidemark.core.operators.joins.sessions.operator import SessionJoin
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
-from tidemark.core.windows.window import Hopping
+from tidemark.core.windows.window import Hopping, Session
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 BOUNDS_MS = ((0, 0), (-5, 5), (0, 12), (-20, -3), (2, 9), (-40, 40))
@@ -31,16 +32,21 @@ GATHERINGS: tuple[Gathering, ...] = (
 CONDITIONS = (None, None, pl.col("value") <= pl.col("value_right"))
 
 
-def over_topics(join: StreamJoin, left: str = "t", right: str = "u") -> Operator:
+def over_topics(join: StreamJoin | SessionJoin, left: str = "t", right: str = "u") -> Operator:
     """Return a join of two topics, whose streams have their names."""
     inputs = tuple(
         Input((topic,), join.key, side.columns, frozenset({topic}), side.name)
         for side, topic in ((join.left, left), (join.right, right))
     )
-    reach_ms = max(join.upper_ms, -join.lower_ms, 0)
+    return Operator("join", inputs, join, horizon_ms=_reach_ms(join) + join.allowed_lateness_ms)
+
+
+def _reach_ms(join: StreamJoin | SessionJoin) -> int:
     if join.windows is not None:
-        reach_ms = join.windows.longest_ms
-    return Operator("join", inputs, join, horizon_ms=reach_ms + join.allowed_lateness_ms)
+        return join.windows.longest_ms
+    assert isinstance(join, StreamJoin)
+    before_ms, after_ms = max(-join.lower_ms, 0), max(join.upper_ms, 0)
+    return before_ms + after_ms if isinstance(join, GatheringJoin) else max(before_ms, after_ms)
 
 
 @st.composite
@@ -78,3 +84,19 @@ def window_joins(draw: st.DrawFn) -> StreamJoin:
     size_ms, slide_ms = draw(st.sampled_from(((7, 7), (10, 5), (9, 2))))
     plain = draw(joins())
     return replace(plain, lower_ms=0, upper_ms=0, upper=None, windows=Hopping(size_ms, slide_ms))
+
+
+@st.composite
+def session_joins(draw: st.DrawFn) -> SessionJoin:
+    """Draw a session join of every kind."""
+    plain = draw(joins())
+    return SessionJoin(
+        plain.key,
+        plain.left,
+        plain.right,
+        plain.how,
+        Session(draw(st.sampled_from((2, 5, 9)))),
+        plain.allowed_lateness_ms,
+        plain.condition,
+        plain.max_pairs,
+    )

@@ -7,15 +7,16 @@ import polars as pl
 from tidemark.core.rows.expression import as_written, expression_text
 from tidemark.core.time.duration import Duration, duration_ms, duration_text, positive_ms
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.window import Hopping
+from tidemark.core.windows.window import Hopping, Session
 from tidemark.errors import PipelineError
 from tidemark.language.joins.sides import not_too_long, types_of
+from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import Node, Relation
 
 Within = Duration | tuple[Duration, Duration | pl.Expr]
 """How far a right row may lie from a left one: both ways, or from the first time to the second."""
 
-JoinWindow = Hopping | Calendar
+JoinWindow = Hopping | Calendar | Session
 """Windows in which rows join."""
 
 
@@ -37,7 +38,7 @@ def bounds_of(
     within: Within | None,
     max_within: Duration | None,
     keep: Duration | None,
-    window: JoinWindow | None,
+    window: JoinWindow | DynamicGapSession | None,
 ) -> Bounds:
     """Return the bounds of a join; see ``KeyedStream.join``."""
     if [each is None for each in (within, keep, window)].count(True) != 2:
@@ -94,11 +95,11 @@ def _require_no_expression(lower: object) -> None:
         )
 
 
-def _in_windows(window: JoinWindow) -> Bounds:
+def _in_windows(window: JoinWindow | DynamicGapSession) -> Bounds:
     if not isinstance(window, JoinWindow):
         raise PipelineError(
-            f"join(window): {as_written(window)} is not one of tumbling(), hopping() and "
-            "calendar(); write within= to join rows by their distance"
+            f"join(window): {as_written(window)} is not one of tumbling(), hopping(), calendar() "
+            "and session() with one gap for all rows; write within= to join rows by their distance"
         )
     not_too_long(window.longest_ms)
     return Bounds(0, 0, None, "time", window)

@@ -8,6 +8,7 @@ from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.side import Kind
 from tidemark.core.time.duration import Duration
 from tidemark.core.windows.trigger import Trigger
+from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.language.joins.bounds import JoinWindow, Within, bounds_of
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
@@ -19,6 +20,7 @@ from tidemark.language.joins.sides import (
     sides_of,
 )
 from tidemark.language.keyed import KeyedStream
+from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import JoinStage, Node
 from tidemark.plan.operators.late import require_not_late
 from tidemark.plan.operators.replacing import require_rows_that_stay
@@ -31,7 +33,7 @@ def joined(
     within: Within | None,
     max_within: Duration | None,
     keep: Duration | None,
-    window: JoinWindow | None,
+    window: JoinWindow | DynamicGapSession | None,
     how: Kind,
     on: pl.Expr | None,
     allowed_lateness: Duration,
@@ -51,6 +53,11 @@ def joined(
     bounds = bounds_of(left.node, within, max_within, keep, window)
     lateness_ms = lateness_of(allowed_lateness)
     on_close = is_on_close(trigger) and lateness_ms > 0
+    if on_close and isinstance(window, Session):
+        raise PipelineError(
+            "join(trigger): a join in sessions publishes a session once, when it is final; leave "
+            "out trigger=on_close()"
+        )
     left_shown, right_shown = shown_of(left, right, suffix)
     key = {name: left.node.columns[name] for name in left.key}
     left_types = {name: left.node.columns[column] for column, name in left_shown.items()}

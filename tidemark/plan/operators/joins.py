@@ -9,6 +9,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins.gathering_join import First, Gathering, GatheringJoin
+from tidemark.core.operators.joins.sessions.operator import SessionJoin
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin
@@ -18,6 +19,7 @@ from tidemark.core.rows.expression import whole_text
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.rows.tombstones import TOMBSTONE, WithTombstones
 from tidemark.core.time.duration import duration_text
+from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
@@ -92,7 +94,7 @@ def join_operator(
 
 def join_body(
     stage: AnyJoinStage, shown: Sequence[Mapping[str, str]], operator: str
-) -> StreamJoin | TableJoin:
+) -> StreamJoin | SessionJoin | TableJoin:
     """Return the body of a join; ``shown``: the columns of each side that its state keeps."""
     left, right = (
         Side(side, node.columns, names)
@@ -110,6 +112,19 @@ def join_body(
             stage.on_close,
             _deleted(stage),
         )
+    self_join = stage.inputs[0] == stage.inputs[1]
+    if isinstance(stage.windows, Session):
+        return SessionJoin(
+            stage.key,
+            left,
+            right,
+            stage.how,
+            stage.windows,
+            stage.allowed_lateness_ms,
+            stage.condition,
+            stage.max_pairs,
+            self_join,
+        )
     join = StreamJoin(
         stage.key,
         left,
@@ -122,7 +137,7 @@ def join_body(
         stage.condition,
         stage.upper,
         stage.max_pairs,
-        self_join=stage.inputs[0] == stage.inputs[1],
+        self_join=self_join,
         operator=operator,
         windows=stage.windows,
     )

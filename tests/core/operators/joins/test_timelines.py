@@ -10,6 +10,7 @@ from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins.gathering_join import GatheringJoin
 from tidemark.core.operators.joins.results import END_MS, START_MS
+from tidemark.core.operators.joins.sessions.operator import SessionJoin
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.output import Output
@@ -17,7 +18,7 @@ from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.core.windows.pane import RETRACTED, REVISION
-from tidemark.core.windows.window import Hopping
+from tidemark.core.windows.window import Hopping, Session
 
 ORDER = {"key": pl.String(), "order": pl.String()}
 PAYMENT = {"key": pl.String(), "payment": pl.String()}
@@ -31,7 +32,7 @@ Row = tuple[str, int]
 class Timeline:
     """A join of orders and payments of one key, which takes a segment at a time."""
 
-    def __init__(self, join: StreamJoin, key: str | None = "k") -> None:
+    def __init__(self, join: StreamJoin | SessionJoin, key: str | None = "k") -> None:
         self.key = key
         self.task = OperatorTask(over_topics(join, "orders", "payments"))
         self.offsets = dict.fromkeys(COLUMNS, 0)
@@ -117,6 +118,40 @@ def test_what_a_window_join_publishes_and_when(how: Kind) -> None:
     late = line.step({"orders": [("d", 3)]}, {})["late-left"]
     late = line.task.operator.port("late-left").published(late)
     assert late.select("start", "end", "late_by_ms").rows() == [(0, 10, 15)]
+
+
+SESSIONS: dict[Kind, str] = {
+    "inner": "a, p at 16; a, q at 16; b, p at 16; b, q at 16",
+    "semi": "a at 16; b at 16",
+    "anti": "",
+}
+"""What segment 4 publishes in sessions; the others publish nothing."""
+
+
+@pytest.mark.parametrize("how", SESSIONS)
+def test_what_a_session_join_publishes_once_a_session_is_final(how: Kind) -> None:
+    line = Timeline(SessionJoin(("key",), LEFT, RIGHT, how, Session(5)))
+    made = [
+        line.step({"orders": [("a", 1)]}, {"orders": 1}),
+        line.step({"payments": [("p", 4)]}, {"payments": 4}),
+        line.step({"orders": [("b", 12)], "payments": [("q", 8)]}, {"orders": 12, "payments": 8}),
+        line.step({"orders": [("c", 25)], "payments": [("r", 30)]}, {"orders": 25, "payments": 30}),
+    ]
+    *before, final = map(shown, made)
+    assert before == ["", "", ""]
+    # Rows of one time without a partner are in order of identity.
+    assert (final if how == "inner" else "; ".join(sorted(final.split("; ")))) == SESSIONS[how]
+    assert {*made[-1]["rows"].select(START_MS, END_MS).rows()} <= {(1, 17)}
+    late = line.step({"orders": [("d", 3)]}, {})["late-left"]
+    late = line.task.operator.port("late-left").published(late)
+    assert late.select("start", "end", "late_by_ms").rows() == [(3, 8, 22)]
+
+
+def test_null_in_a_key_of_a_session_equals_nothing() -> None:
+    line = Timeline(SessionJoin(("key",), LEFT, RIGHT, "full", Session(5)), key=None)
+    line.step({"orders": [("a", 1)], "payments": [("p", 1)]}, {"orders": 1, "payments": 1})
+    made = line.step({}, {"orders": 9, "payments": 9})
+    assert sorted(shown(made).split("; ")) == ["a at 5", "p at 5"]
 
 
 def test_a_left_row_is_published_with_all_its_partners_once_it_is_due() -> None:

@@ -196,18 +196,21 @@ class GatheringJoin(StreamJoin):
         row, partner = row[order], partner[order]
         after = np.cumsum(counts_of(matches, due.size))
         made = []
-        for begin, stop in _portions(after):
+        for begin, stop in portions(after, _MOST_PAIRS):
             first, last = np.searchsorted(row, (begin, stop))
             some = row[first:last] - begin
             made.append(self._results.of_left(due[begin:stop], some, partner[first:last], state))
         return pl.concat(made)
 
 
-def _portions(pairs_until: Numbers) -> list[tuple[int, int]]:
-    """Return ranges of rows with few pairs, given the number of pairs up to each; at least one."""
+def portions(pairs_until: Numbers, most: int) -> list[tuple[int, int]]:
+    """Return ranges of rows with up to ``most`` pairs each, or one row; at least one range.
+
+    ``pairs_until``: the number of pairs of each row and those before it.
+    """
     found, begin, done = [], 0, 0
     while begin < pairs_until.size:
-        stop = int(np.searchsorted(pairs_until, done + _MOST_PAIRS, "right"))
+        stop = int(np.searchsorted(pairs_until, done + most, "right"))
         stop = max(stop, begin + 1)
         found.append((begin, stop))
         begin, done = stop, int(pairs_until[stop - 1])

@@ -1,0 +1,139 @@
+"""Session joins against the oracle, whatever is cut, interleaved, restored or purged."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles.clock import Step
+from tests.oracles.join import Joined, Rejected, of_raw
+from tests.oracles.session_join import open_sessions, run_join
+from tests.support.joins.sessions import session_join, session_rules
+from tests.support.joins.stream import (
+    LOGS,
+    SELF,
+    SIDES,
+    for_joins,
+    heard_by,
+    raws,
+    read,
+    run,
+    run_crowd,
+    same,
+)
+from tests.support.logs import crowds, cut_segments, recordings
+from tests.support.operators.families import FEWER
+from tests.support.running import Task, incidents
+from tidemark.core.operators.joins.results import END_MS, START_MS
+from tidemark.core.operators.joins.sessions import operator as module
+from tidemark.core.operators.ports import ROWS
+from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.time.segment import NEVER_MS
+
+
+@given(LOGS, session_rules(), st.sampled_from((SIDES, SIDES, SELF)), incidents())
+def test_each_step_publishes_the_oracles_whatever_is_restored_or_purged(log, drawn, sides, happen):
+    expected = run_join(drawn, heard_by(sides, log.segments), sides)
+
+    found = run(session_join(drawn, sides), read(log), happen)
+
+    same(found, expected)
+    assert len({*found.ids.values()}) == len(found.ids)
+    assert all(each.left != each.right for each in found.ids)
+
+
+@FEWER
+@given(LOGS, session_rules(), st.integers(0, 3), st.sampled_from((SIDES, SIDES, SELF)), incidents())
+def test_a_row_with_too_many_pairs_is_late(log, drawn, most, sides, happen):
+    drawn = drawn._replace(max_pairs=most)
+    expected = run_join(drawn, heard_by(sides, log.segments), sides)
+
+    same(run(session_join(drawn, sides), read(log), happen), expected)
+
+
+@given(crowds((-20, 8), (0, 6)), session_rules(), incidents())
+def test_rows_that_come_late_but_in_time_join_their_session(crowd, drawn, happen):
+    steps, before_ms = [], NEVER_MS
+    for rows, clock_ms in crowd:
+        spread = [row._replace(source=f"{'tu'[row.value % 2]}/0") for row in rows]
+        steps.append(Step(spread, 0, before_ms, clock_ms))
+        before_ms = clock_ms
+
+    same(run_crowd(session_join(drawn), steps, happen), run_join(drawn, steps, SIDES))
+
+
+@FEWER
+@given(st.data(), raws(), session_rules(), st.sampled_from((SIDES, SIDES, SELF)))
+def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
+    """Any interleaving, any cuts, any purges, and 1, 2 or 4 log partitions give the same."""
+    records = {
+        source: [(each.event_time_ms, each.rows) for each in records]
+        for source, records in raw.sources.items()
+    }
+    expected = run_join(drawn, [Step(of_raw(records, raw.bound_ms), 0, 0, NEVER_MS)], sides)
+    names: dict[Any, str] = {}
+    for partitions in data.draw(st.sampled_from(((1, 2), (1, 4), (2, 4)))):
+        log = data.draw(recordings(raw))
+        standing, rejected = Counter[Joined](), Counter[Rejected]()
+        for partition in range(partitions):
+            parts = [for_joins(each, partition, partitions) for each in log.segments]
+            found = run(session_join(drawn, sides), parts, data.draw(incidents()))
+            standing.update(found.standing)
+            rejected.update(found.rejected)
+            for each in {*found.standing}:
+                assert names.setdefault(each, found.ids[each]) == found.ids[each]
+        assert standing == Counter(expected.standing)
+        assert rejected == Counter(expected.rejected)
+    assert len({*names.values()}) == len(names)
+
+
+@FEWER
+@given(st.data(), LOGS, session_rules())
+def test_cuts_change_no_row(data, log, drawn):
+    cut = data.draw(cut_segments(log.segments))
+
+    whole, parts = (
+        run(session_join(drawn), [for_joins(each) for each in segments])
+        for segments in (log.segments, cut)
+    )
+
+    assert parts.ids == whole.ids
+    assert Counter(parts.rejected) == Counter(whole.rejected)
+
+
+@FEWER
+@given(LOGS, session_rules())
+def test_the_state_holds_exactly_the_sessions_that_rows_can_reach(log, drawn):
+    task, members = Task(session_join(drawn)), []
+    for step, segment in zip(heard_by(SIDES, log.segments), read(log), strict=True):
+        task.step(segment)
+        task.state.purge(task.clocks.clock_ms)
+        members += [
+            ("left" if row.source.startswith("t") else "right", row)
+            for row in step.rows
+            if row.at_ms + drawn.lateness_ms >= row.w_ms
+        ]
+        assert task.state.open_windows() == open_sessions(drawn, members, step.clock)
+
+
+@FEWER
+@given(LOGS, session_rules())
+def test_results_show_the_bounds_of_their_session(log, drawn):
+    task = Task(session_join(drawn))
+    outputs = [task.step(segment) for segment in read(log)] + [task.finish()]
+    for output in outputs:
+        for row in output.frames[ROWS].iter_rows(named=True):
+            assert row[EVENT_TIME_MS] == row[END_MS] - 1
+            assert row[START_MS] < row[END_MS]
+
+
+@FEWER
+@given(LOGS, session_rules())
+def test_few_pairs_at_once_give_the_same_rows(log, drawn):
+    whole = run(session_join(drawn), read(log))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_MOST_PAIRS", 2)
+        parts = run(session_join(drawn), read(log))
+    assert parts.steps == whole.steps
