@@ -33,7 +33,8 @@ from tidemark.serde.segments import decode_segment
 class Cluster:
     """Raw records, logs and committed offsets."""
 
-    def __init__(self, raw: Mapping[Partition, list[bytes]]) -> None:
+    def __init__(self, raw: Mapping[Partition, list[Any]]) -> None:
+        """``raw``: values of records, or pairs of key and value."""
         self.raw = dict(raw)
         self.begins = dict.fromkeys(raw, 0)
         self.ids: dict[str, str] = {}
@@ -88,8 +89,8 @@ class Cluster:
         """Return the next raw records."""
         begin = max(begin, self.begins.get(at, 0))
         return [
-            Message(*at, begin + n, None, value, [], None, (1, 0))
-            for n, value in enumerate(self.raw[at][begin : begin + count])
+            Message(*at, begin + n, key, value, [], None, (1, 0))
+            for n, (key, value) in enumerate(map(keyed, self.raw[at][begin : begin + count]))
         ]
 
     def log(self, topic: str) -> dict[int, list[Segment]]:
@@ -227,6 +228,11 @@ class Service:
             done = not self.task.figures().get("backfill")
             if done and before == sum(map(len, self._cluster.written.values())):
                 return
+
+
+def keyed(raw: Any) -> tuple[bytes | None, bytes | None]:
+    """Return the key and the value of a raw record."""
+    return raw if isinstance(raw, tuple) else (None, raw)
 
 
 def record(at_ms: int, **columns: object) -> bytes:

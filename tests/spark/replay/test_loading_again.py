@@ -3,14 +3,16 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.runtime.ingest import site
-from tests.runtime.ingest.in_memory import Cluster, Service, record
+from tests.runtime.ingest.in_memory import Cluster, Service, keyed, record
 from tests.runtime.ingest.market import LOG, OTHER, PLAN, QUOTED, QUOTES, TRADED, TRADES, built
-from tidemark.core.time.segment import NEVER_MS, WATERMARK, Segment
+from tidemark.core.rows.tombstones import TOMBSTONE
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK, Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.config import Config
@@ -29,8 +31,9 @@ def live(monkeypatch):
     cluster.patch(monkeypatch)
     service = Service(cluster, PLAN, (TRADES, QUOTES))
     service.commit()
-    cluster.raw[QUOTES] = [*QUOTED, record(9_900, symbol="a", venue="y", price=1), *QUOTED]
-    for count in (3, 2, 3):
+    deleted = (b"a", None)
+    cluster.raw[QUOTES] = [*QUOTED, deleted, record(9_900, symbol="a", venue="y", price=1), *QUOTED]
+    for count in (3, 2, 4):
         service.take(QUOTES, count)
         service.commit()
     Service(cluster, built(other=True), (TRADES, QUOTES)).finish()
@@ -69,15 +72,16 @@ def made_again(
     return found
 
 
-def _raw(at: Partition, values: list[bytes]) -> pa.RecordBatch:
-    count = len(values)
+def _raw(at: Partition, records: list[Any]) -> pa.RecordBatch:
+    count = len(records)
+    keys, values = zip(*map(keyed, records), strict=True)
     headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     columns = {
         "topic": pa.array([at.topic] * count),
         "partition": pa.array([at.number] * count, pa.int32()),
         "offset": pa.array(range(count), pa.int64()),
         "timestamp_ms": pa.array([-1] * count, pa.int64()),
-        "key": pa.array([None] * count, pa.binary()),
+        "key": pa.array(keys, pa.binary()),
         "value": pa.array(values, pa.binary()),
         "headers": pa.array([None] * count, headers),
     }
@@ -106,6 +110,14 @@ def test_the_log_is_the_same_in_all_rows_and_watermarks(live):
             assert again.streams[name].equals(rows), place
             if name.startswith("quotes"):
                 watermarks[place[0].topic] |= set(rows[WATERMARK])
+    deleted = [
+        row
+        for (at, _), segment in after.items()
+        for rows in segment.streams.values()
+        if at.topic == LOG and TOMBSTONE in rows.columns
+        for row in rows.filter(TOMBSTONE).select("symbol", OFFSET, EVENT_TIME).rows()
+    ]
+    assert deleted == [("a", 6, 9_000)]
     assert watermarks == {LOG: {NEVER_MS, 8_990, 9_890}, OTHER: {NEVER_MS, 8_990, 9_890}}
 
 
