@@ -126,8 +126,9 @@ class OnBroker(Scenario):
                 )
 
     def _raw(self) -> list[Partition]:
-        names = matched_topics(self.plan, topics.partition_counts(self._admin)).sources
-        return [Partition(name, n) for name in names for n in range(self.raw_partitions)]
+        counts = topics.partition_counts(self._admin)
+        names = matched_topics(self.plan, counts).sources
+        return [Partition(name, n) for name in names for n in range(counts[name])]
 
     def log(self, service: str) -> str:
         """Return the log of a service since the start of the scenario."""
