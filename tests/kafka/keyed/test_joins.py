@@ -11,9 +11,9 @@ from tidemark.runtime.keyed.reset import Reset
 
 
 def test_joins_are_killed_and_their_tasks_move(broker):
-    """Late rows are published once, too; each side has a topic of its own."""
+    """Joins of all kinds.  Late rows are published once, too; each side has a topic of its own."""
     values = records(seed=1)
-    with Stack(broker, "joined", module=joined) as stack:
+    with Stack(broker, "joined", module=joined, options={"kinds": True}) as stack:
         stack.start()
         stack.start("joins", slot="1")
         parts = in_parts(values, 6)
@@ -25,7 +25,7 @@ def test_joins_are_killed_and_their_tasks_move(broker):
             stack.start(victim, slot="0")
         stack.stop("joins", slot="1")
         produced(stack, next(parts))
-        await_equal(stack, in_process(values))
+        await_equal(stack, in_process(values, kinds=True))
         late = [row for side in SIDES for row in late_rows(stack, side)]
         assert 0 < len(late) == len({(row["topic"], row["offset"]) for row in late})
         assert {row["topic"] for row in late} <= {"joined-orders", "joined-payments"}

@@ -14,6 +14,7 @@ from tidemark.local.run import LocalRun
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
 CLOSED_MS = START_MS + 120_000
 SIDES = ("orders", "payments")
+JOINS = ("all", "semi", "hopping", "visits", "each")
 VALUES = ("order", "price", "paid", "_event_time_ms")
 Records = list[tuple[str, bytes]]
 """Records of the raw topics, each with the name of its side."""
@@ -68,14 +69,14 @@ def in_process(values: Records, **options: Any) -> dict[str, Counter[tuple[Any, 
     run = LocalRun(joined.build("joined", **options).plan())
     list(run.run({f"joined-{side}": [v for name, v in values if name == side] for side in SIDES}))
     every = {name: results.every for name, results in run.published.items()}
-    rows = {name: every[name](ROWS).to_dicts() for name in ("all", "semi") if name in every}
+    rows = {name: every[name](ROWS).to_dicts() for name in JOINS if name in every}
     found = {"sums": sums(every["sums"](PANES).to_dicts())}
     return found | {name: standing(each) for name, each in rows.items()}
 
 
 def on_kafka(stack: Stack) -> dict[str, Counter[tuple[Any, ...]]]:
     names = {each.name for each in stack.plan.operators}
-    shown = [name for name in ("all", "semi") if name in names]
+    shown = [name for name in JOINS if name in names]
     found = {"sums": sums(stack.results("sums"))}
     return found | {name: standing(stack.results(name)) for name in shown}
 

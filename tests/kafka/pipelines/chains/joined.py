@@ -3,16 +3,23 @@
 import json
 import os
 
-from tidemark import Pipeline, bounded, col, count, on_close, tumbling
+from tidemark import Pipeline, bounded, col, count, hopping, on_close, session, tumbling
 from tidemark import sum as total
 
 
 def build(
-    name: str, partitions: int = 3, *, seconds: int = 10, semi: bool = False, avro: bool = False
+    name: str,
+    partitions: int = 3,
+    *,
+    seconds: int = 10,
+    semi: bool = False,
+    avro: bool = False,
+    kinds: bool = False,
 ) -> Pipeline:
     """Return the pipeline; ``seconds``: how long an order waits for its payment.
 
-    ``semi``: adds the orders that have a payment.  ``avro``: the format of all rows.
+    ``semi``: adds the orders that have a payment.  ``avro``: the format of all rows.  ``kinds``:
+    adds joins in windows and in sessions, and the payments of each order in one row.
     """
     pipeline = Pipeline(name, partitions=partitions)
     orders = pipeline.source(
@@ -42,6 +49,12 @@ def build(
     sums.aggregate(n=count(), paid=total("paid")).to("sums")
     if semi:
         orders.join(payments, within="20s", how="semi").to("semi")
+    if kinds:
+        orders.join(payments, window=hopping("20s", "10s"), how="left").to("hopping")
+        visits = orders.join(payments, window=session("3s"), how="full", allowed_lateness="5s")
+        visits.to("visits")
+        each = orders.join(payments, within=("0s", "10s"), how="left")
+        each.aggregate(paid=total("paid")).to("each")
     return pipeline
 
 
