@@ -30,8 +30,10 @@ LIST = "@list"
 
 def single_item_lists(values: pl.Series, name: str) -> pl.Series:
     """Return a list of one for each value; an empty list for null."""
-    lists = values.reshape((values.len(), 1)).arr.to_list().alias(name)
-    return lists.list.drop_nulls() if values.null_count() else lists
+    if not values.null_count():
+        return values.reshape((values.len(), 1)).arr.to_list().alias(name)
+    some = np.flatnonzero(values.is_not_null().to_numpy())
+    return unflattened(some, values.gather(some).alias(name), values.len())
 
 
 def concatenated(column: str) -> pl.Expr:
