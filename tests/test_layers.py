@@ -33,6 +33,7 @@ LAYERS = (
     ),
     ("core.operators.replacing",),
     ("core.operators.joins",),
+    ("core.operators.patterns",),
     ("serde",),
     ("plan",),
     ("ingest",),

@@ -54,6 +54,7 @@ WHOLE_NUMBERS = {
     ("rows/stateless.py", "filtered"): "counts true",
     ("operators/replacing/slots.py", "_changed"): "counts withdrawals",
     ("operators/replacing/sums.py", "sums_within"): "revisions and changes, Int64",
+    ("operators/patterns/partial.py", "unpacked"): "lengths of lists",
     ("operators/joins/gathering_join.py", "_due"): "numbers of pairs",
     ("operators/joins/pairs.py", "_dense_rank"): "counts distinct times",
     ("operators/joins/sessions/operator.py", "_candidates"): "numbers of pairs",

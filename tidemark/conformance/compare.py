@@ -51,7 +51,7 @@ def compare(case: Case, got: Sequence[Fields], counters: Mapping[str, int]) -> D
 def _asserted(case: Case, got: Sequence[Fields]) -> Iterable[Fields]:
     """Return the results that the case makes a statement about."""
     kinds = {result.get("kind") for result in case.expected}
-    silent = {"retract"} - kinds
+    silent = {"retract", "timeout"} - kinds
     if not case.spec.get("late_output"):
         silent |= {"late"} - kinds
     first = case.more.get("expect_from", 0)

@@ -12,6 +12,7 @@ from tidemark.conformance.case import Case, ConformanceError, Fields
 from tidemark.conformance.compare import Difference, compare
 from tidemark.conformance.joins import run_join
 from tidemark.conformance.offer import require_offered
+from tidemark.conformance.patterns import run_pattern
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.run import RunResult, run
 from tidemark.conformance.translate import window_of
@@ -55,8 +56,6 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
     Raises:
         ConformanceError: a parameter of the case is unknown.
     """
-    if "pattern" in case.spec:
-        return Verdict(case, Outcome.NOT_OFFERED, instead="not offered yet: patterns")
     try:
         if not case.is_neutral:
             require_offered(case)
@@ -76,6 +75,8 @@ def judge(case: Case, *, restart_often: bool = False) -> Verdict:
 def _answered(case: Case, *, restart_often: bool) -> Difference:
     if "join" in case.spec:
         return _compared(case, run_join, restart_often=restart_often)
+    if "pattern" in case.spec:
+        return _compared(case, run_pattern, restart_often=restart_often)
     if case.emit == "state":
         collected = run(replace(case, input=(*case.input, _END)))
         return compare(case, _held(collected.results), collected.counters)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tidemark.conformance.case import Case, Fields
 from tidemark.conformance.joins_offer import joins_differ
+from tidemark.conformance.patterns_offer import patterns_differ
 from tidemark.conformance.rules import NotOfferedError
 from tidemark.conformance.session_lateness import keeps_start, lateness_differs, timed
 
@@ -210,6 +211,7 @@ def _cuts_bundles(case: Case, count: int) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     joins_differ,
+    patterns_differ,
     _state,
     _sessions,
     _scope,

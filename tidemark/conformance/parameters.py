@@ -1,7 +1,6 @@
 """Check the parameters of a case: one that the runner does not know is an error of the run.
 
-A parameter that is ignored would make a case assert less than it says.  Patterns are not offered
-yet, and their parameters are not checked.
+A parameter that is ignored would make a case assert less than it says.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,15 +42,19 @@ _JOINS: Mapping[str, tuple[Iterable[str], Iterable[str]]] = {
     "asof": (("grace_ms", "kind"), ()),
 }
 
+_PATTERN = ("steps", "skip", "within_ms", "within_type")
+_STEP = ("name", "where", "contiguity", "quantifier", "times")
+
 _SPEC = (
-    *("window", "join", "aggregate", "allowed_lateness_ms", "watermark", "emit", "accumulation"),
-    *("late_output", "late_rule", "state", "time_limit_ms", "trigger", "assert_final_only"),
+    *("window", "join", "pattern", "aggregate", "allowed_lateness_ms", "watermark", "emit"),
+    *("accumulation", "late_output", "late_rule", "state", "time_limit_ms", "trigger"),
+    "assert_final_only",
 )
 _VALIDATED = (
     *("size_ms", "slide_ms", "offset_ms", "grace_ms", "delay_ms", "allowed_lateness_ms"),
     *("gap_ms", "difference_ms", "size", "step"),
 )
-_ELEMENT = ("key", "ts", "value", "gap_ms", "partition", "side")
+_ELEMENT = ("key", "ts", "value", "gap_ms", "partition", "side", "id", "type")
 _ITEMS = (
     *("watermark", "native", "checkpoint", "end_batch", "bundle", "clock"),
     *("partition", "status", "probe", "advance_ms", "activity", "window", "op", "time"),
@@ -79,14 +82,16 @@ _VALUES: Mapping[str, tuple[Any, ...]] = {
 
 def faults_of(spec: Fields, items: Iterable[Fields], more: Fields) -> Iterator[str]:
     """Yield what is unknown or missing in a case, as text that names the parameter."""
-    if "pattern" in spec:
-        return
     yield from _unknown("spec", spec, _SPEC)
     yield from _kind("spec.window", spec["window"], _WINDOWS, validated=spec["emit"] == "validate")
     if isinstance(spec.get("watermark"), Mapping):
         yield from _kind("spec.watermark", spec["watermark"], _WATERMARKS)
     if "join" in spec:
         yield from _kind("spec.join", spec["join"], _JOINS)
+    if "pattern" in spec:
+        yield from _unknown("spec.pattern", spec["pattern"], _PATTERN)
+        for number, step in enumerate(spec["pattern"]["steps"]):
+            yield from _unknown(f"spec.pattern.steps {number}", step, _STEP)
     yield from _values("spec", spec)
     for number, item in enumerate(items):
         known = (*_ELEMENT, *_ITEMS, *_VALIDATED * (spec["emit"] == "validate"))

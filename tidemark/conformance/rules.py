@@ -35,6 +35,9 @@ RULES: dict[str, str] = {
     "join state": "a row of a join leaves the state when the clock has passed the last time of a"
     " partner + allowed lateness; the state shows how many rows it has",
     "evictors": "a count window holds the rows of its window; there are no evictors",
+    "pattern time": "within counts from the first row of a match to the last",
+    "never": "a never begins after the last row of the step before it",
+    "not next": "a never forbids rows up to the next row of a match, not the next row alone",
     "last rows": "rows that are in no pane of every() are published when the window is final",
     "null key": "a record without a key is a dead letter, and its event time moves the watermark",
     "timers": "an early pane is caused by a row that steps into a new interval, not by the clock",

@@ -24,6 +24,7 @@ from tests.support.operators import (
     joins,
     late,
     ordered,
+    patterns,
     sessions,
     sliding,
     slots,
@@ -294,6 +295,7 @@ FAMILIES: Mapping[str, Family] = {
     "distinct": _family(ordered.distinct, ordered.distincts),
     "scan": _family(ordered.scan, ordered.scans.filter(bool)),
     "late_rows": _late_rows,
+    "pattern": _family(patterns.operator, patterns.specs()),
     "toy": _toy,
     "join": _join,
     "window_join": _window_join,
@@ -325,6 +327,7 @@ _ACCUMULATING: Mapping[str, Family] = {
 _OTHERS = (
     *("rows", "distinct", "scan", "late_rows", "toy", "guarded", "slots"),
     *("join", "window_join", "gathering_join", "session_join", "table_join"),
+    "pattern",
 )
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

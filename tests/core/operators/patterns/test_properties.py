@@ -1,0 +1,102 @@
+"""Patterns against the oracle: whatever is cut, batched, restored or purged."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles.pattern import Result, run_pattern
+from tests.support.logs import cut_segments, event_logs, raws, recordings
+from tests.support.operators.patterns import operator, specs
+from tests.support.running import Incidents, Task, incidents, late_row
+from tidemark.core.operators.patterns.operator import TIMEOUTS
+from tidemark.core.operators.ports import LATE, REASON, ROWS
+from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
+
+
+def results(frame):
+    return [
+        Result(
+            row["key"],
+            tuple(
+                (f"{r['topic']}/{r['partition']}", r["offset"], r["sub_row"], r["step"])
+                for r in row["_rows"]
+            ),
+            row["_event_time_ms"],
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+class Made:
+    """What a log gives: results of each step, the end of input last, with the clocks around."""
+
+    def __init__(self, operator, segments, happen=None):
+        happen = happen or Incidents()
+        task = Task(operator, happen.store)
+        self.matches, self.timeouts, self.late, self.refused = [], [], [], []
+        self.clocks = []
+        for step, segment in enumerate(segments):
+            self.add(task.step(segment))
+            self.clocks.append(task.clocks.clock_ms)
+            task.meet(happen, step)
+        if happen.moves:
+            task.restart()
+        self.add(task.finish())
+        self.clocks.append(FOREVER_MS)
+
+    def add(self, output):
+        self.matches.append(results(output[ROWS]))
+        self.timeouts.append(results(output[TIMEOUTS]))
+        for row in output[LATE].iter_rows(named=True):
+            if row[REASON] == "late":
+                self.late.append(late_row(row))
+            else:
+                self.refused.append((row[SOURCE], row[OFFSET], row[SUB_ROW]))
+
+    def by_step(self, expected):
+        """Return expected results by the first step whose clock is later."""
+        steps: list[list[Result]] = [[] for _ in self.clocks]
+        for each in expected:
+            steps[next(n for n, clock in enumerate(self.clocks) if each.at_ms < clock)].append(each)
+        return [sorted(step, key=repr) for step in steps]
+
+
+def joined(steps):
+    return [each for step in steps for each in step]
+
+
+def in_any_order(steps):
+    return [sorted(step, key=repr) for step in steps]
+
+
+@given(event_logs(), specs(), incidents())
+def test_matches_and_timeouts_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
+    expected = run_pattern(log.segments, log.topics, spec.rules)
+
+    made = Made(operator(spec, log.topics), log.segments, happen)
+
+    assert in_any_order(made.matches) == made.by_step(expected.matches)
+    assert in_any_order(made.timeouts) == made.by_step(expected.timeouts)
+    assert made.late == expected.late
+    assert sorted(made.refused) == sorted(expected.refused)
+
+
+@given(st.data(), event_logs(), specs())
+def test_cuts_change_no_result_and_not_their_order(data, log, spec):
+    cut = data.draw(cut_segments(log.segments))
+
+    whole, parts = (Made(operator(spec, log.topics), each) for each in (log.segments, cut))
+
+    assert joined(parts.matches) == joined(whole.matches)
+    assert joined(parts.timeouts) == joined(whole.timeouts)
+    assert parts.refused == whole.refused
+
+
+@given(st.data(), raws(), specs())
+def test_all_recordings_of_the_raw_records_give_the_same(data, raw, spec):
+    runs = []
+    for log in (data.draw(recordings(raw)), data.draw(recordings(raw))):
+        made = Made(operator(spec, log.topics), log.segments)
+        late = sorted(made.late, key=repr)
+        runs.append((joined(made.matches), joined(made.timeouts), made.refused, late))
+
+    assert runs[0] == runs[1]

@@ -1,0 +1,81 @@
+"""Partial matches of a key: the rows that they have, as numbers."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+STEP_BITS = 6
+"""A row of a match is one number: its place, shifted by this, and the number of its step."""
+
+_STEP = (1 << STEP_BITS) - 1
+
+Refs = tuple[int, ...]
+"""The rows of a match.  Matches sort by the places of their rows, then by the steps."""
+
+
+def ref_of(place: int, step: int) -> int:
+    """Return the number of a row in a match."""
+    return place << STEP_BITS | step
+
+
+def place_of(ref: int) -> int:
+    """Return the place of a row."""
+    return ref >> STEP_BITS
+
+
+def step_of(ref: int) -> int:
+    """Return the number of the step that a row has."""
+    return ref & _STEP
+
+
+class Partial(NamedTuple):
+    """A partial match.
+
+    ``first_ms``: the time of its first row.  ``closed``: bits of the targets that it cannot reach
+    any more, and of ``Automaton.complete``.  ``stage``: its place in ``Automaton.stages``.
+    """
+
+    first_ms: int
+    closed: int
+    stage: int
+    refs: Refs
+
+    @property
+    def first(self) -> int:
+        """The place of the first row."""
+        return place_of(self.refs[0])
+
+    def with_closed(self, closed: int) -> "Partial":
+        """Return the partial match with other closed targets."""
+        return Partial(self.first_ms, closed, self.stage, self.refs)
+
+
+def packed(partials: Sequence[Sequence[Partial]]) -> pl.Series:
+    """Return the partial matches of each key as a list of numbers.
+
+    Of each partial match: time, closed targets, stage, number of rows, rows.
+    """
+    numbers, bounds = list[int](), [0]
+    for some in partials:
+        for each in some:
+            numbers.extend((each.first_ms, each.closed, each.stage, len(each.refs), *each.refs))
+        bounds.append(len(numbers))
+    offsets = pa.array(bounds, pa.int64())
+    return pl.Series(pa.LargeListArray.from_arrays(offsets, pa.array(numbers, pa.int64())))
+
+
+def unpacked(lists: pl.Series) -> list[list[Partial]]:
+    """Return the partial matches of each key that ``packed`` packed."""
+    numbers = lists.explode().to_list()
+    found, at = [], 0
+    for stop in np.cumsum(lists.list.len().to_numpy()).tolist():
+        some = []
+        while at < stop:
+            first_ms, closed, stage, size = numbers[at : at + 4]
+            some.append(Partial(first_ms, closed, stage, tuple(numbers[at + 4 : at + 4 + size])))
+            at += 4 + size
+        found.append(some)
+    return found

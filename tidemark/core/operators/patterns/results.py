@@ -1,0 +1,146 @@
+"""The results of a pattern as columns: matches and timeouts, with values of their rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.aggregates.stable_hash import mixed
+from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_rows
+from tidemark.core.operators.operator import Numbers
+from tidemark.core.operators.patterns.key_run import Found
+from tidemark.core.operators.patterns.partial import STEP_BITS
+from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
+from tidemark.core.operators.ports import APPEND, ROWS, Port, RowTime, places, shown_key
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.core.rows.byte_text import bytes_as_text, text_types
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
+
+MATCHED = "_rows"
+"""Column of a result: its rows in order, with the step that each took and its raw record."""
+
+_ROW = pl.Struct(
+    {
+        "step": pl.String(),
+        "topic": pl.String(),
+        "partition": pl.Int32(),
+        "offset": pl.Int64(),
+        "sub_row": pl.Int32(),
+    }
+)
+_NUMBER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Value(NamedTuple):
+    """A column of the last row of a step, or of the first; null in a result without such a row."""
+
+    step: int
+    column: str
+    first: bool = False
+
+
+class _Flat(NamedTuple):
+    """The rows of all results: the result that each is of, its step, and its columns."""
+
+    result: Numbers
+    step: Numbers
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class MatchResults:
+    """Makes results; ``steps``: names; ``values``: by name in a result; ``columns``: of a row."""
+
+    key: tuple[str, ...]
+    steps: tuple[str, ...]
+    values: Mapping[str, Value]
+    columns: Mapping[str, pl.DataType]
+
+    def port(self, name: str) -> Port:
+        """Return the port of matches or timeouts: none lies behind the clock."""
+        key = shown_key(self.key)
+        return Port(
+            name,
+            ROWS,
+            self.shown,
+            key,
+            message_key=key or (ID,),
+            identity=(ID,),
+            row_time=RowTime(EVENT_TIME_MS),
+            values=(*self.values, MATCHED),
+            mode=APPEND,
+            instants=frozenset({EVENT_TIME_MS}),
+            holds_ms=0,
+        )
+
+    @cached_property
+    def shown(self) -> dict[str, pl.DataType]:
+        """The columns of a result, with types."""
+        key = {name: self.columns[name] for name in shown_key(self.key)}
+        values = {name: self.columns[value.column] for name, value in self.values.items()}
+        own = text_types({**key, **values})
+        return {ID: pl.String(), **own, MATCHED: pl.List(_ROW), EVENT_TIME_MS: pl.Int64()}
+
+    def frame(self, found: Sequence[Found], rows: StepRows) -> pl.DataFrame:
+        """Return results in the order of ``found``."""
+        if not found:
+            return pl.DataFrame(schema=self.shown)
+        refs = np.array([ref for each in found for ref in each.refs])
+        sizes = np.array([len(each.refs) for each in found])
+        flat = _Flat(
+            np.repeat(np.arange(sizes.size), sizes),
+            refs & (1 << STEP_BITS) - 1,
+            rows.rows(refs >> STEP_BITS),
+        )
+        begins = np.searchsorted(flat.result, np.arange(sizes.size))
+        values = [self._values(name, flat, sizes.size) for name in self.values]
+        keys = [flat.rows[name].gather(begins) for name in shown_key(self.key)]
+        frame = pl.DataFrame(
+            [
+                hex_texts(ID, _ids(flat, begins)),
+                *bytes_as_text(pl.DataFrame([*keys, *values])),
+                self._matched(flat, sizes.size),
+                pl.Series(EVENT_TIME_MS, [each.at_ms for each in found]),
+            ]
+        )
+        return frame.select(*self.shown)
+
+    def _values(self, name: str, flat: _Flat, count: int) -> pl.Series:
+        """Return a value of each result."""
+        value = self.values[name]
+        at = np.flatnonzero(flat.step == value.step)
+        place = np.full(count, -1)
+        place[flat.result[at[::-1] if value.first else at]] = at[::-1] if value.first else at
+        known = place >= 0
+        column = flat.rows[value.column].gather(place[known])
+        return lines_or_null(column.to_frame(), known).to_series().alias(name)
+
+    def _matched(self, flat: _Flat, count: int) -> pl.Series:
+        """Return the rows of each result as a list."""
+        names = pl.Series(list(self.steps)).gather(flat.step)
+        frame = flat.rows.select(
+            names.alias("step"),
+            *places(pl.col(SOURCE), "topic", "partition"),
+            pl.col(OFFSET).alias("offset"),
+            pl.col(SUB_ROW).alias("sub_row"),
+        )
+        lists = (
+            pl.DataFrame([frame.to_struct(MATCHED), pl.Series("result", flat.result)])
+            .group_by("result", maintain_order=True)
+            .agg(MATCHED)
+        )
+        assert lists.height == count, "a result without rows"
+        return lists[MATCHED]
+
+
+def _ids(flat: _Flat, begins: Numbers) -> Ids:
+    """Return the identities of results: hashes of their rows, with the step and place of each."""
+    ids = ids_of_rows(flat.rows)
+    place = np.arange(flat.result.size) - begins[flat.result]
+    salt = mixed((place << STEP_BITS | flat.step).view(np.uint64) * _NUMBER)
+    high = np.add.reduceat(mixed(ids.high ^ salt), begins)
+    low = np.add.reduceat(mixed(ids.low + salt), begins)
+    return Ids(mixed(high), mixed(low))
