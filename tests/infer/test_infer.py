@@ -255,3 +255,22 @@ def test_lines_fit_where_they_can():
         text = of_shape(shape)
         assert all(len(line) <= 100 for line in text.splitlines()), text
         assert all(not (a == b == "") for a, b in pairwise(text.splitlines()))
+
+
+def test_json_behind_the_id_of_a_schema_is_read_without_a_registry():
+    values = [b"\0\0\0\0\x07" + value for value in lines("orders")]
+    text = module_of(values)
+
+    assert '    format="json-schema",\n' in text
+    assert run(text, values).dead_letters == []
+
+
+def test_a_text_that_is_always_empty_has_no_comment():
+    assert "comma" not in of(*({"at": T + n * 1000, "note": "", "user": "a"} for n in range(20)))
+
+
+def test_a_value_that_all_records_share_is_a_key_only_by_its_name():
+    records = [{"at": T + n * 1000, "version": "2.0"} for n in range(30)]
+
+    assert "key_by()" in of(*records)
+    assert 'key_by("sensor")' in of(*({**each, "sensor": "a"} for each in records))

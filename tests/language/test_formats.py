@@ -113,7 +113,7 @@ def test_other_formats_need_a_schema(form):
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"format": "xml"}, "format 'xml' is not one of json, avro, csv"),
+        ({"format": "xml"}, "format 'xml' is not one of json, json-schema, avro, csv"),
         ({"format": 7}, "format 7 is not one of"),
         ({"format": "protobuf"}, r"needs its message; write protobuf\(...\)"),
         ({"format": "text"}, "exactly one column, of type String"),

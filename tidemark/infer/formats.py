@@ -17,6 +17,7 @@ from tidemark.serde.formats.source_format import (
     AvroFormat,
     CloudEventsFormat,
     DebeziumFormat,
+    JsonFormat,
     SourceFormat,
     TextFormat,
 )
@@ -87,7 +88,9 @@ def format_of_records(records: Sequence[SampleRecord], what: str) -> SourceForma
     if _share(bool(json_objects(value)) for value in values) >= _MOST:
         return envelope_format(values)
     if _share(map(is_framed, values)) >= _MOST:
-        return AvroFormat()
+        documents = (value[HEADER_BYTES:] for value in values)
+        is_json = _share(bool(json_objects(each)) for each in documents) >= _MOST
+        return JsonFormat(framed=True) if is_json else AvroFormat()
     _require_text(values, what)
     _require_names(values, what)
     texts = [value.decode(errors="replace") for value in values]

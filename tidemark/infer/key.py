@@ -28,7 +28,8 @@ def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
     """Return how likely a place is a key, None if it cannot be one.
 
     These cannot: measurements, which are integers without the name of a key or numbers with a
-    decimal comma; and a place with another value in each of many records.
+    decimal comma; a place with another value in each of many records; and a place with one value in
+    all of many records, without the name of a key.
     """
     present = seen.types.total() - seen.types[NULL] - seen.texts[NULL]
     if text not in _TYPES or present < _PRESENT * records:
@@ -36,7 +37,8 @@ def _score(path: Path, seen: Observed, text: str, records: int) -> float | None:
     values = len(seen.distinct)
     is_shared, is_word = (names.fullmatch(path[-1]) is not None for names in (SHARED, WORDS))
     is_measure = text == INT and not is_shared and not is_word
-    if is_measure or (values == present and present >= _MANY):
+    is_constant = values == 1 and not is_shared and not is_word
+    if is_measure or (present >= _MANY and (values == present or is_constant)):
         return None
     score = 6.0 * present / records - 0.5 * (len(path) - 1)
     score += 1.0 if 1 < values <= _SHARED * present else -3.0

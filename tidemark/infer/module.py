@@ -15,10 +15,10 @@ from tidemark.infer.schema_text import lines_of
 from tidemark.infer.wrapped import Wrapped
 from tidemark.plan.names import PANE_FIELDS, topic_part
 from tidemark.serde.formats.source_format import (
+    JSON,
     AvroFormat,
     CsvFormat,
     ExplodedFormat,
-    JsonFormat,
     SourceFormat,
     TextFormat,
 )
@@ -94,7 +94,7 @@ def _format_lines(format_: SourceFormat) -> Iterator[str]:
         place = f"[{', '.join(names)}]" if has_dot else quoted(".".join(format_.path))
         yield f"    explode={place},"
         return
-    if isinstance(format_, JsonFormat):
+    if format_ == JSON:
         return
     if isinstance(format_, CsvFormat):
         yield from _csv_lines(format_)

@@ -226,7 +226,7 @@ def _of_texts(seen: Observed, name: str, *, of_text: bool) -> Type:
         return Type(FLOAT if found[FLOAT] else INT, lenient=not of_text)
     others = values - numbers
     note = f"all but {others:,} are numbers" if _NEARLY * values <= numbers < values else ""
-    if others == values and all(map(COMMA_NUMBER.fullmatch, seen.distinct)):
+    if others == values and any(seen.distinct) and all(map(COMMA_NUMBER.fullmatch, seen.distinct)):
         note = "numbers with commas are text; replace the comma before a cast"
     return Type(TEXT, note="" if found[NUMERAL_ID] else note)
 

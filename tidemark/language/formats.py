@@ -18,6 +18,7 @@ from tidemark.serde.formats.source_format import (
     CloudEventsFormat,
     CsvFormat,
     DebeziumFormat,
+    JsonFormat,
     ProtobufFormat,
     SourceFormat,
     TextFormat,
@@ -25,6 +26,7 @@ from tidemark.serde.formats.source_format import (
 
 FormatName: TypeAlias = Literal[
     "json",
+    "json-schema",
     "avro",
     "csv",
     "debezium-json",
@@ -36,6 +38,7 @@ FormatName: TypeAlias = Literal[
 
 _BY_NAME: Mapping[str, SourceFormat] = {
     "json": JSON,
+    "json-schema": JsonFormat(framed=True),
     "avro": AvroFormat(),
     "csv": CsvFormat(columns=()),
     "debezium-json": DebeziumFormat("json"),

@@ -47,7 +47,7 @@ def record_decoder(
     registry, for the formats that need one (``needs_registry``).
     """
     if isinstance(format_, JsonFormat):
-        return JsonRecords(schema, time_columns)
+        return JsonRecords(schema, time_columns, framed=format_.framed)
     values = value_decoder(format_, schema, writers)
     whole = without_explode(format_)
     reads_null = isinstance(whole, CloudEventsFormat)
@@ -75,8 +75,8 @@ def _of_whole(
 ) -> ValueDecoder:
     """Return the decoder of a format; ``members``: read although the schema may not have them."""
     match format_:
-        case JsonFormat():
-            return JsonValues(is_lenient=RecordType(schema).is_lenient)
+        case JsonFormat(framed=framed):
+            return JsonValues(is_lenient=RecordType(schema).is_lenient, framed=framed)
         case AvroFormat(schema=text, framed=True):
             return FramedAvroValues(_required(writers), text, with_times=schema.has_times)
         case AvroFormat(schema=str(text)):

@@ -29,7 +29,9 @@ import polars as pl
 
 from tidemark.core.rows.row_size import too_large
 from tidemark.core.rows.schema import Schema
+from tidemark.serde.formats.framing import HEADER_BYTES, without_id
 from tidemark.serde.formats.text_encoding import BOM, utf_16_hint
+from tidemark.serde.formats.value_decoder import UnreadableValueError
 from tidemark.serde.nesting import MAX_NESTING, any_nested_too_deep, nested_too_deep
 from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.objects.record_columns import RecordColumns, record_columns
@@ -60,8 +62,14 @@ class _UnfitError(Exception):
 class JsonRecords:
     """The decoder of one source."""
 
-    def __init__(self, schema: Schema, time_columns: Sequence[str] = ()) -> None:
-        """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible."""
+    def __init__(
+        self, schema: Schema, time_columns: Sequence[str] = (), *, framed: bool = False
+    ) -> None:
+        """Decode the columns of ``schema``; ``time_columns`` of dead records too, if possible.
+
+        ``framed``: whether values begin with the id of a schema.
+        """
+        self._framed = framed
         self._type = RecordType(schema)
         self._times = RecordType(schema.only(time_columns))
         self._count = ObjectCount(schema)
@@ -75,7 +83,7 @@ class JsonRecords:
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
         converted = self._type.converted
-        texts = self._checked(batch.values)
+        texts = self._checked(self._without_ids(batch.values))
         if texts is not None:
             for parse in (self._objects, self._documents):
                 with suppress(*_FAULTS, _UnfitError):
@@ -101,10 +109,19 @@ class JsonRecords:
             return None
         return present
 
+    def _without_ids(self, values: Sequence[bytes | None]) -> Sequence[bytes | None]:
+        """Return values without the ids of schemas; None where a record has to be read alone."""
+        if not self._framed:
+            return values
+        try:
+            return [None if value is None else without_id(value) for value in values]
+        except UnreadableValueError:
+            return [None]
+
     def _objects(self, texts: Sequence[bytes], converted: int) -> ParsedBatch:
         """Return a batch of objects; raise if any record is not one that fits."""
         rows = map(self._decode, texts)
-        raw = () if self._type.schema.raw is None else texts
+        raw = () if self._type.schema.raw is None else list(map(self._bare, texts))
         columns = record_columns(self._type, rows, raw)
         return self._good(np.arange(len(texts)), columns, converted)
 
@@ -142,7 +159,12 @@ class JsonRecords:
     def _one_by_one(self, values: Sequence[bytes | None]) -> ParsedBatch:
         parsed = ParsedRecords(self._type, self._times)
         for index, value in enumerate(values):
-            if value is None or not (text := self._read_as(value)).strip():
+            try:
+                text = b"" if value is None else self._read_as(value)
+            except UnreadableValueError as error:
+                parsed.add_dead(index, str(error))
+                continue
+            if not text.strip():
                 parsed.add(index, ())
                 continue
             converted = self._type.converted
@@ -171,15 +193,23 @@ class JsonRecords:
         return [self._decode(text)]
 
     def _read_as(self, value: bytes) -> bytes:
-        """Return the text of a record as it is read: with lenient columns, NaN is a text."""
-        text = without_bom(value)
+        """Return the text of a record as it is read: with lenient columns, NaN is a text.
+
+        Raises:
+            UnreadableValueError: it has no id of a schema.
+        """
+        text = without_bom(without_id(value) if self._framed else value)
         return with_texts(text) if self._type.is_lenient else text
 
     def _raw(self, text: bytes) -> Sequence[bytes]:
         """Return the text of each object of a record, if the schema has it."""
         if self._type.schema.raw is None:
             return ()
-        return list(map(bytes, _ELEMENTS.decode(text))) if _is_array(text) else [text]
+        return list(map(bytes, _ELEMENTS.decode(text))) if _is_array(text) else [self._bare(text)]
+
+    def _bare(self, text: bytes) -> bytes:
+        """Return the text of a record without the spaces in place of the id of a schema."""
+        return text[HEADER_BYTES:] if self._framed else text
 
     def _time_rows(self, error: Exception, text: bytes) -> list[Any]:
         """Return the time columns of a record whose only fault is another column."""
@@ -228,4 +258,7 @@ def json_reason(error: Exception, text: bytes) -> str:
         half = text.rstrip().endswith((b"}", b"]")) and _HALF_PAIR.search(text)
         fault = "half a surrogate pair" if half else "ends too early"
         return f"not JSON: {fault} (byte {half.start() if half else len(text)})"
-    return f"not JSON: {malformed[1]} (byte {malformed[2]}){utf_16_hint(text)}"
+    hint = utf_16_hint(text)
+    if text.startswith(b"\0") and text[HEADER_BYTES:].startswith((b"{", b"[")):
+        hint = "; it begins with the id of a schema: format='json-schema' reads it"
+    return f"not JSON: {malformed[1]} (byte {malformed[2]}){hint}"

@@ -24,6 +24,16 @@ def schema_id(value: bytes) -> int:
     return int.from_bytes(value[1:HEADER_BYTES], "big")
 
 
+def without_id(value: bytes) -> bytes:
+    """Return a value with spaces in place of the id of its schema, so that positions stay.
+
+    Raises:
+        UnreadableValueError: the value has no such beginning.
+    """
+    schema_id(value)
+    return b" " * HEADER_BYTES + value[HEADER_BYTES:]
+
+
 def message_indexes(value: bytes) -> tuple[Sequence[int], int]:
     """Return which message of a Protobuf file a value is, and where the message begins.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from tidemark.serde.formats.framing import without_id
 from tidemark.serde.formats.value_decoder import UnreadableValueError
 from tidemark.serde.json_records import EMPTY_ARRAY, json_reason, with_texts, without_bom
 from tidemark.serde.nesting import MAX_NESTING, nested_too_deep
@@ -30,13 +31,17 @@ def json_value(text: bytes) -> Any:
 class JsonValues:
     """Decodes JSON: an object, or an array of objects."""
 
-    def __init__(self, *, is_lenient: bool) -> None:
-        """``is_lenient``: whether NaN and Infinity, which are not JSON, are read as texts."""
+    def __init__(self, *, is_lenient: bool, framed: bool = False) -> None:
+        """``is_lenient``: whether NaN and Infinity, which are not JSON, are read as texts.
+
+        ``framed``: whether values begin with the id of a schema.
+        """
         self._is_lenient = is_lenient
+        self._framed = framed
 
     def decode(self, value: bytes, _key: bytes | None = None, _headers: Headers = None, /) -> Any:
         """Return the object, or the objects of an array."""
-        text = without_bom(value)
+        text = without_bom(without_id(value) if self._framed else value)
         if not text.strip():
             return []
         decoded: Any = json_value(with_texts(text) if self._is_lenient else text)

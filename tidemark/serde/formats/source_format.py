@@ -6,10 +6,15 @@ from typing import Literal, TypeAlias
 
 @dataclass(frozen=True)
 class JsonFormat:
-    """JSON: an object, or an array of objects."""
+    """JSON: an object, or an array of objects.
+
+    ``framed``: values begin with the id of a schema in a registry, which is not needed.
+    """
+
+    framed: bool = False
 
     def __str__(self) -> str:
-        return "json"
+        return "json-schema" if self.framed else "json"
 
 
 JSON = JsonFormat()
@@ -133,7 +138,11 @@ def without_explode(format_: SourceFormat) -> SourceFormat:
 def is_binary(format_: SourceFormat) -> bool:
     """Return whether a record of the format may hold bytes of line feeds that end no line."""
     format_ = without_explode(format_)
-    return needs_registry(format_) or isinstance(format_, AvroFormat | ProtobufFormat | BytesFormat)
+    return (
+        needs_registry(format_)
+        or isinstance(format_, AvroFormat | ProtobufFormat | BytesFormat)
+        or format_ == JsonFormat(framed=True)
+    )
 
 
 def needs_registry(format_: SourceFormat) -> bool:
