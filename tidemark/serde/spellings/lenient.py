@@ -24,6 +24,7 @@ _NO_VALUE = re.compile(NO_VALUE, re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _LONGEST = 400
 _SURELY_SHORT = 19  # digits of an integer that fits, whatever they are
+_SURELY_FLOAT = 300  # digits of a number that is no infinity as a float
 _DIGITS = 40  # more than any integer has
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
@@ -65,6 +66,8 @@ def _boolean(value: Any) -> bool | None:
 
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
+        if _is_plain(value):
+            return float(value)
         text = _numeral(value, "float")
         if text is None:
             return None
@@ -91,6 +94,11 @@ def _integer(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _differs("int", value)
     return _whole(Decimal(value), value)
+
+
+def _is_plain(value: str) -> bool:
+    """Return whether a text has only digits with at most one point, as most do; cheap."""
+    return len(value) < _SURELY_FLOAT and value.isascii() and value.replace(".", "", 1).isdigit()
 
 
 def _numeral(value: str, kind: str) -> str | None:
