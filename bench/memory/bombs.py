@@ -13,6 +13,7 @@ import msgspec
 from tidemark import (
     Pipeline,
     bounded,
+    col,
     collect,
     count,
     hopping,
@@ -37,7 +38,7 @@ class Bomb:
 
     ``operators``: adds the operators to the stream of records.  ``records``: the input.  ``share``:
     the part of the input that is sent, between 0 and 1.  ``codec``: of the raw topic's batches.
-    ``members``: of the schema, beside those of ``_record``.
+    ``members``: of the schema, beside those of ``_record``.  ``service``: of the operators.
     """
 
     says: str
@@ -45,11 +46,7 @@ class Bomb:
     records: Callable[[float], Iterator[Record]]
     codec: str = "lz4"
     members: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def service(self) -> str:
-        """The keyed service of the operators."""
-        return "windowing"
+    service: str = "windowing"
 
 
 def _record(key: str, at_ms: int, value: int, pad: str = "") -> Record:
@@ -117,6 +114,11 @@ def _deep(share: float) -> Iterator[Record]:
 
 def _counted(records: KeyedStream, size: str = "1s", *, empty: bool = False) -> None:
     records.window(tumbling(size), empty=empty).aggregate(rows=count()).to("out")
+
+
+def _paired(records: Stream) -> None:
+    orders, payments = (records.filter(col("v") % 2 == n).key_by("k") for n in (0, 1))
+    orders.join(payments, keep="1h").to("out")
 
 
 BOMBS = {
@@ -189,6 +191,12 @@ BOMBS = {
             records.key_by("k").window(hopping("1h", "1s")).aggregate(rows=count()).to("out")
         ),
         _jump,
+    ),
+    "join": Bomb(
+        "4,000,000 pairs of one key from 4,000 records",
+        _paired,
+        _crowd,
+        service="joins",
     ),
 }
 

@@ -25,8 +25,7 @@ Numbers = npt.NDArray[np.int64]
 
 def hashes_of(keys: pl.DataFrame) -> Hashes:
     """Return the hashes of keys, UInt64, for look-ups; they are valid in this process only."""
-    hashed = keys.hash_rows(seed=0) if keys.width > 1 else keys.to_series().hash(seed=0)
-    hashes: Hashes = hashed.to_numpy()
+    hashes: Hashes = keys.hash_rows(seed=0).to_numpy()
     return hashes
 
 

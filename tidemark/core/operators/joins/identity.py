@@ -4,6 +4,7 @@ An identity is a hash of raw places (source, offset, sub_row), so it is the same
 of the raw topics.  A result of an operator has a hash of its own identity in place of its offset.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,9 +45,15 @@ def ids_of_rows(rows: pl.DataFrame) -> Ids:
 def _hashes_of_sources(sources: pl.Series) -> Words:
     """Return the hash of each source, or of all rows one hash if they have the same source."""
     if sources.len() and (sources == sources[0]).all():
-        return stable_hashes(sources[:1])
+        return _hash_of_source(sources[0])
     runs = sources.rle().struct.unnest()
     return stable_hashes(runs["value"]).repeat(runs["len"].to_numpy())
+
+
+@lru_cache(maxsize=1_024)
+def _hash_of_source(source: str) -> Words:
+    """Return the hash of one source; its cost does not depend on the rows."""
+    return stable_hashes(pl.Series([source]))
 
 
 def ids_in_windows(ids: Ids, start_ms: Numbers) -> Ids:
