@@ -193,9 +193,9 @@ BOMBS = {
         _jump,
     ),
     "join": Bomb(
-        "4,000,000 pairs of one key from 4,000 records",
+        "1,000,000 pairs of one key from 2,000 records",
         _paired,
-        _crowd,
+        lambda share: _crowd(share / 2),
         service="joins",
     ),
 }
