@@ -15,6 +15,7 @@ RESULTS = {
     "hopping": (0.2, 720_000),
     "rolling": (0.1, 2_000),
     "sliding": (0.1, 80_200),
+    "join": (0.5, 250_000),
 }
 """By bomb, the part of the input to take, and the number of results."""
 
