@@ -87,7 +87,6 @@ class StaticVersions:
             *(made[number] for number in added),
         ]
         self.add(versions)
-        self.is_loaded = True
         return versions
 
     def _newly_refused(
