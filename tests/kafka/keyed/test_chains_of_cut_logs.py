@@ -4,6 +4,7 @@ import pytest
 
 from tests.kafka.pipelines.chains import chained
 from tests.kafka.support.chains import (
+    START_MS,
     Panes,
     in_process,
     moves,
@@ -11,19 +12,33 @@ from tests.kafka.support.chains import (
     produced,
 )
 from tests.kafka.support.stack import Stack, wait_until
+from tidemark.core.time.segment import NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
-from tidemark.runtime.client.consumer import LATEST, offsets
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.generations import newest_generations
 from tidemark.runtime.client.offline_group import delete_records
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
+from tidemark.serde.segments import decode_segment
 
 ONE = {"partitions": 1}
 
 
 def behind(panes: Panes, lost_ms: int) -> Panes:
     return {window: pane for window, pane in panes.items() if window[1] > lost_ms}
+
+
+def second_mark(stack: Stack, log: Partition, stage: str) -> int:
+    """Return the offset of the first mark of a stage in a log that is not its first mark."""
+    begins, ends = (offsets(stack.admin, [log], each) for each in (EARLIEST, LATEST))
+    return next(
+        message.offset() or 0
+        for message in read(stack.config, {log: (begins[log], ends[log])})
+        for mark in decode_segment(message.value() or b"", ()).sources
+        if mark.source == stage and mark.watermark_before_ms != NEVER_MS
+    )
 
 
 def test_a_chain_on_a_log_without_its_beginning_is_whole_behind_it(broker):
@@ -61,14 +76,16 @@ def test_a_chain_on_a_log_without_its_beginning_is_whole_behind_it(broker):
             return found == behind(expected[name], lost_ms) != expected[name]
 
         wait_until(lambda: is_whole("counts") and is_whole("sums"), "whole windows")
+        sums = len(stack.results("sums"))
+        stack.move("p0", START_MS + 1_200_000)
+        wait_until(lambda: len(stack.results("sums")) > sums, "sums after another mark")
         assert set(stack.stop().values()) == {0}
         assert behind(expected["sums"], lost_ms)
         counts = on_kafka(stack)["counts"]
         assert counts == behind(counts, lost_ms)
         assert "; windows of sums, runs, " in stack.log("windowing")
 
-        end = offsets(stack.admin, [log], LATEST)[log]
-        delete_records(stack.admin, {log: (cut + end) // 2})
+        delete_records(stack.admin, {log: second_mark(stack, log, f"op:{stage}")})
         scope = Scope(stack.plan, only=("sums",), delete_results=True)
         with pytest.raises(ConfigurationError, match=f"lacks results of '{stage}' from before"):
             Reset(stack.config, stack.admin, scope)
