@@ -12,23 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyspark
 import pytest
 
+from tests.spark.support.home import spark_home
 from tidemark.embedded.spark_jars import kafka_source_jars
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "spark" / "pipelines" / "example.py"
-SPARK = Path(pyspark.__file__).parent
-
-
-def spark_home(folder: Path) -> Path:
-    """Return a home for Spark, which executors leave their files in."""
-    home = folder / "spark"
-    home.mkdir()
-    for each in SPARK.iterdir():
-        (home / each.name).symlink_to(each)
-    return home
 
 
 def packed(folder: Path) -> Path:

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.kafka.support.chains import (
     produced,
 )
 from tests.kafka.support.stack import Stack, wait_until
+from tests.spark.support.home import spark_home
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -32,14 +33,18 @@ from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.replay.jobs import diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
 
-OPTIONS = {"partitions": 2}
+OPTIONS: dict[str, Any] = {"partitions": 2}
+UPDATES = {**OPTIONS, "updates": True}
 SPARK = {"TIDEMARK_SPARK_MEMORY": "512m", "TIDEMARK_SPARK_FROM": "raw"}
 REPEATS = "local[2,4]"
 """A local Spark that starts a task again, three times, as clusters do."""
 
+EXECUTOR = "local-cluster[1,2,1024]"
+"""A Spark whose executor is a JVM of its own."""
 
-def stack_of(broker: str, name: str, **env: Any) -> Stack:
-    return Stack(broker, name, module=chained, options=OPTIONS, **env)
+
+def stack_of(broker: str, name: str, options: Mapping[str, Any] = OPTIONS, **env: Any) -> Stack:
+    return Stack(broker, name, module=chained, options=options, **env)
 
 
 def claimed(stack: Stack) -> MicroBatchDriver:
@@ -115,15 +120,29 @@ def await_commit_after(stack: Stack, values: list[bytes]) -> None:
     wait_until(lambda: ends_of(stack) != before, "a commit of a task", 180)
 
 
+def kill_below(pid: int, name: str) -> None:
+    """Kill the processes below another one whose command line has a word that ends so."""
+    for child, words in _below(pid):
+        if any(word.endswith(name) for word in words):
+            with suppress(OSError):  # it has ended
+                os.kill(child, signal.SIGKILL)
+
+
 def kill_workers(pid: int) -> None:
     """Kill the Python workers of Spark's JVM below a driver."""
-    for child in _children(pid):
-        with suppress(OSError):  # it has ended
-            if "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text().split("\0"):
-                for worker in _children(child):
+    for daemon, words in _below(pid):
+        if "pyspark.daemon" in words:
+            for worker in _children(daemon):
+                with suppress(OSError):
                     os.kill(worker, signal.SIGKILL)
-            else:
-                kill_workers(child)
+
+
+def _below(pid: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes below another one, each with the words of its command line."""
+    for child in _children(pid):
+        with suppress(OSError):
+            yield child, Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        yield from _below(child)
 
 
 def _children(pid: int) -> list[int]:
@@ -150,3 +169,21 @@ def test_a_chain_survives_that_tasks_and_driver_are_killed(broker, spark):
         stack.kill("spark")
         produced(stack, next(parts))
         work_until_equal(claimed(stack), spark, stack, in_process(OPTIONS, values))
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_updates_survive_that_an_executor_is_killed(broker, tmp_path):
+    """The JVM with the open transactions of its tasks ends.  Its master starts another one."""
+    values = moves(seed=13, count=300)
+    parts = in_parts(values, 3)
+    home = {"SPARK_HOME": str(spark_home(tmp_path)), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with stack_of(broker, "updates-killed-on-spark", UPDATES, **SPARK, **home) as stack:
+        stack.start("spark", TIDEMARK_SPARK_MASTER=EXECUTOR)
+        process = stack.process("spark")
+        for part in (next(parts) for _ in range(2)):
+            await_commit_after(stack, part)
+            kill_below(process.pid, "CoarseGrainedExecutorBackend")
+        produced(stack, next(parts))
+        await_equal(stack, in_process(UPDATES, values))
+        assert process.poll() is None, stack.log("spark")
