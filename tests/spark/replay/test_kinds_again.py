@@ -59,7 +59,7 @@ def logs_before(share: float) -> Logs:
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
 def test_a_hand_over_of_changed_stages_of_each_kind_gives_what_services_would(share):
     wanted = ran(3)
-    logs = {at: [] for at in logs_of(wanted)} | logs_before(share)
+    logs: Logs = {at: [] for at in logs_of(wanted)} | logs_before(share)
     made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
     assert standing(replayed(wanted.plan, made)) == standing(live(wanted)) != standing(live(ran(1)))
 

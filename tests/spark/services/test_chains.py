@@ -43,7 +43,7 @@ EXECUTOR = "local-cluster[1,2,1024]"
 """A Spark whose executor is a JVM of its own."""
 
 
-def stack_of(broker: str, name: str, options: Mapping[str, Any] = OPTIONS, **env: Any) -> Stack:
+def stack_of(broker: str, name: str, options: Mapping[str, Any] = OPTIONS, /, **env: Any) -> Stack:
     return Stack(broker, name, module=chained, options=options, **env)
 
 
