@@ -3,15 +3,17 @@
 from collections import Counter
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.clock import Step
 from tests.oracles.join import Joined, Rejected, of_raw
-from tests.oracles.session_join import open_sessions, run_join
+from tests.oracles.session_join import SessionRules, open_sessions, run_join
 from tests.support.joins.sessions import session_join, session_rules
 from tests.support.joins.stream import (
+    JOIN_COLUMNS,
     LOGS,
     SELF,
     SIDES,
@@ -30,7 +32,8 @@ from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.sessions import operator as module
 from tidemark.core.operators.ports import ROWS
 from tidemark.core.operators.rows import EVENT_TIME_MS
-from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.row_watermarks import ORDER, SEGMENT
+from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE
 
 
 @given(LOGS, session_rules(), st.sampled_from((SIDES, SIDES, SELF)), incidents())
@@ -137,3 +140,33 @@ def test_few_pairs_at_once_give_the_same_rows(log, drawn):
         patch.setattr(module, "_MOST_PAIRS", 2)
         parts = run(session_join(drawn), read(log))
     assert parts.steps == whole.steps
+
+
+def test_results_of_a_batch_are_in_order_of_their_segments():
+    """A pair of the later session comes after the rows alone of the earlier one."""
+    rows = {
+        "left": [(0, "alone"), (20, "pair")],
+        "right": [(20, "pair")],
+    }
+    body = session_join(SessionRules("left", 5)).body
+    frames = {
+        side: pl.DataFrame(
+            [
+                ("t/0", n, 0, at_ms, NEVER_MS, key, None, f"t/0 {n} 0", n, 0)
+                for n, (at_ms, key) in enumerate(each)
+            ],
+            schema={
+                **ROW_COLUMNS,
+                SOURCE: pl.String(),
+                **JOIN_COLUMNS,
+                ORDER: pl.Int64(),
+                SEGMENT: pl.Int64(),
+            },
+            orient="row",
+        )
+        for side, each in rows.items()
+    }
+    state = body.open()
+    body.process({**frames}, state)
+    made = body.advance_each(state, NEVER_MS, [10, 30])[ROWS]
+    assert made.select(SEGMENT, "key").rows() == [(0, "alone"), (1, "pair")]

@@ -169,7 +169,9 @@ class SessionJoin(Body):
         for port, frame in frames.items():
             end_ms = frame[END_MS if port == ROWS else END].to_numpy()
             segment = np.searchsorted(np.array(clock_ms), end_ms + self.allowed_lateness_ms)
-            found[port] = frame.hstack([pl.Series(SEGMENT, segment, pl.Int64)])
+            numbered = frame.hstack([pl.Series(SEGMENT, segment, pl.Int64)])
+            # Pairs of all sessions come first, also before rows alone of an earlier segment.
+            found[port] = numbered.sort(SEGMENT, maintain_order=True)
         return found
 
     def advance_in_portions(
