@@ -3,12 +3,15 @@
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.kafka.support.stack import wait_until
 from tidemark.embedded.broker import answers
 from tidemark.embedded.state import running_stack
 from tidemark.runtime.client import clients
@@ -59,6 +62,13 @@ class Local:
         for n in range(100):
             producer.produce("raw", b'{"k":"a","at":%d}' % (n * 1_000))
         assert producer.flush(30) == 0
+        # Only a service that has committed a result refuses another window.
+        wait_until(self.has_results, "a result")
+
+    def has_results(self) -> bool:
+        with closing(sqlite3.connect(self.folder / "changing.db")) as results:
+            found = results.execute("select 1 from sqlite_master where name = 'counts'").fetchall()
+            return bool(found and results.execute("select 1 from counts").fetchall())
 
 
 @pytest.fixture
