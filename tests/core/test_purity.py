@@ -42,6 +42,7 @@ WHOLE_NUMBERS = {
     ("aggregates/quantiles.py", "value"): "counts",
     ("aggregates/quantiles.py", "_ends"): "counts",
     ("operators/sliding/lines.py", "without"): "ROWS, Int64",
+    ("operators/joins/pairs.py", "require_few"): "counts of pairs",
     ("aggregates/stable_hash.py", "_of_texts"): "counts of words",
     ("aggregates/aggregate.py", "_merged"): "ROWS, Int64",
     ("aggregates/parts.py", "additive"): "limbs and counters, Int64",
