@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from tidemark.runtime.client.broker_probe import BrokerProbe
 from tidemark.runtime.service import commit_wait
 from tidemark.runtime.service.commit_wait import CommitStuckError, CommitWait
 from tidemark.runtime.service.health import Health
@@ -26,10 +28,10 @@ class Waiting:
         monkeypatch.setattr(commit_wait, "time", SimpleNamespace(monotonic=lambda: self.now_s))
         self.wait = CommitWait("p.s", self.health, self.probe, 30_000)  # type: ignore[arg-type]
 
-    def steps(self, count: int) -> None:
+    def steps(self, count: int, step_s: float = 5.0) -> None:
         for _ in range(count):
             self.wait.waits("timed out")
-            self.now_s += 5.0
+            self.now_s += step_s
 
 
 @pytest.fixture
@@ -64,6 +66,39 @@ def test_the_time_without_brokers_does_not_count(waiting):
     waiting.steps(12)
     with pytest.raises(CommitStuckError):
         waiting.steps(2)
+
+
+class Admin:
+    """A client of a broker that answers, or not, at once."""
+
+    is_up = True
+
+    def list_topics(self, _topic: str, timeout: float) -> None:
+        assert timeout > 0
+        if not self.is_up:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def test_a_call_that_takes_as_long_as_brokers_may_be_silent_hides_no_stuck_commit(monkeypatch):
+    """The broker answers each question, but the wait can ask only every ten seconds."""
+    waiting, admin = Waiting(monkeypatch), Admin()
+    probe = BrokerProbe(admin, waiting.now_s)  # type: ignore[arg-type]
+    waiting.wait = CommitWait("p.s", waiting.health, probe, 30_000)
+    polled = probe.poll
+
+    def poll(now_s: float) -> str | None:
+        """Look only when the question before is answered, as ten seconds later it is."""
+        if probe._asked is not None:
+            probe._asked.exception()
+        return polled(now_s)
+
+    monkeypatch.setattr(probe, "poll", poll)
+    admin.is_up = False
+    waiting.steps(20, step_s=10.1)
+    admin.is_up = True
+    waiting.steps(5, step_s=10.1)
+    with pytest.raises(CommitStuckError):
+        waiting.steps(3, step_s=10.1)
 
 
 def test_the_end_of_a_wait_is_logged_if_the_wait_was(waiting, caplog):

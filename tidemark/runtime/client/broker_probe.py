@@ -189,19 +189,26 @@ class BrokerProbe:
         self._admin = admin
         self._thread = ThreadPoolExecutor(1, "broker-probe")
         self._asked: Future[bool] | None = None
-        self._asked_s = self._answered_s = now_s
+        self._asked_s = now_s
+        self._silent_since_s: float | None = None  # when the first unanswered question was asked
         self._missed_s: float | None = None
 
     def poll(self, now_s: float) -> str | None:
-        """Ask every two seconds; return a reason if no broker has answered for ten."""
+        """Ask every two seconds; return a reason if no broker has answered for ten.
+
+        The time between two calls does not count by itself, since nothing may have been asked then:
+        a call of the client may hold up the caller for as long as ten seconds.
+        """
+        if self._asked is not None and self._asked.done():
+            if self._asked.result():
+                self._silent_since_s = None
+            self._asked = None
         if self._asked is None and now_s - self._asked_s >= _ASK_S:
             self._asked = self._thread.submit(self.answers, _ANSWER_S)
             self._asked_s = now_s
-        if self._asked is not None and self._asked.done():
-            if self._asked.result():
-                self._answered_s = now_s
-            self._asked = None
-        quiet_s = now_s - self._answered_s
+            if self._silent_since_s is None:
+                self._silent_since_s = now_s
+        quiet_s = now_s - self._silent_since_s if self._silent_since_s is not None else 0.0
         return f"no broker has answered for {quiet_s:.0f} s" if quiet_s > _GONE_S else None
 
     def answers(self, within_s: float = _STEP_S) -> bool:
