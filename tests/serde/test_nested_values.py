@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,3 +78,38 @@ def test_lists_nest_deeper_than_the_loops_of_one_function():
     )
 
     assert parsed.columns.to_dicts() == [{"v": value}]
+
+
+@pytest.mark.parametrize("null", [b"{}", b'{"u": null}'])
+def test_an_object_may_have_a_default(null: bytes):
+    kind = StructOf((Field("a", INT), Field("b", TEXT, default="x")))
+    fields = (
+        Field("u", kind, default={"a": 1}),
+        Field("v", kind, ("u",)),
+        Field("a", INT, ("u", "a")),
+    )
+
+    parsed = parsed_by(JsonRecords(Schema(fields)), [null, b'{"u": {"b": "y"}}'])
+
+    assert parsed.columns.to_dicts() == [
+        {"u": {"a": 1, "b": "x"}, "v": None, "a": None},
+        {"u": {"a": None, "b": "y"}, "v": {"a": None, "b": "y"}, "a": None},
+    ]
+
+
+def test_an_object_in_a_list_may_have_a_default():
+    item = StructOf((Field("a", StructOf((Field("n", INT),)), default={"n": 7}),))
+
+    parsed = parsed_by(
+        JsonRecords(Schema((Field("v", ListOf(item)),))), [b'{"v": [{}, null, {"a": {}}]}']
+    )
+
+    assert parsed.columns.to_dicts() == [{"v": [{"a": {"n": 7}}, None, {"a": {"n": None}}]}]
+
+
+def test_a_member_may_read_an_entry_of_a_map_that_is_declared_after_it():
+    inside = StructOf((Field("a", INT, ("m", "a")), Field("m", MapOf(INT))))
+
+    parsed = parsed_by(JsonRecords(Schema((Field("v", inside),))), [b'{"v": {"m": {"a": 1}}}'])
+
+    assert parsed.columns.to_dicts() == [{"v": {"a": 1, "m": [{"key": "a", "value": 1}]}}]

@@ -96,8 +96,7 @@ class RecordType:
 
     def _object(self, fields: Sequence[Field]) -> Object:
         made = Object()
-        # Maps come first, because another column may read an entry of one.
-        for each in sorted(fields, key=lambda each: not _has_maps(each.kind)):
+        for each in _maps_first(fields):
             if not isinstance(each.kind, Raw):
                 self._place(made, each, each.name)
         self._close(made)
@@ -116,7 +115,7 @@ class RecordType:
         member = self._member(parent, name, column, each.required)
         if isinstance(each.kind, StructOf):
             inside = self._inside(member, name, column)
-            for inner in each.kind.fields:
+            for inner in _maps_first(each.kind.fields):
                 self._place(inside, inner, column)
         elif member.object is not None or member.kind not in (None, each.kind):
             raise self._conflict(member, name, column)
@@ -161,6 +160,7 @@ class RecordType:
             if member.object is not None:
                 self._close(member.object)
                 member.type = member.object.type
+                member.take = member.object.take
             else:
                 assert member.kind is not None
                 member.type = self._type(member.kind, member)
@@ -259,6 +259,11 @@ class RecordType:
                 f"{self._what}: column {each.name!r}: default {each.default!r}: "
                 f"{validation_reason(error)}"
             ) from None
+
+
+def _maps_first(fields: Sequence[Field]) -> list[Field]:
+    """Return fields in the order in which they are placed: another may read an entry of a map."""
+    return sorted(fields, key=lambda each: not _has_maps(each.kind))
 
 
 def _has_maps(kind: Kind) -> bool:
