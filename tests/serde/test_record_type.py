@@ -232,6 +232,19 @@ def test_a_lenient_value(dtype: pl.DataType, value: str, result: Any):
     assert [row["v"] for row in rows(parsed)] + reasons(parsed) == [result]
 
 
+@pytest.mark.parametrize("dtype", [pl.Int64(), pl.Float64(), pl.Boolean(), pl.String()])
+def test_null_is_no_lenient_value_of_a_required_column(dtype: pl.DataType):
+    kind = Scalar(dtype, lenient=True)
+    inside = StructOf((Field("w", kind, required=True),))
+
+    parsed = parse([Field("v", kind, required=True), Field("o", inside)], {"v": None})
+    nested = parse([Field("o", inside)], {"o": {"w": None}})
+
+    names = {pl.Int64(): "int", pl.Float64(): "float", pl.Boolean(): "bool", pl.String(): "str"}
+    assert reasons(parsed) == [f"column v: expected {names[dtype]}, got null"]
+    assert reasons(nested) == [f"column o.w: expected {names[dtype]}, got null"]
+
+
 def test_converted_values_of_good_records_are_counted():
     fields = [Field("v", LENIENT), Field("xs", ListOf(LENIENT)), Field("n", INT)]
     good: list[Any] = [{"v": "1", "xs": [1, "2", "-"]}, {"v": 1, "n": 4}, [{"v": 1.0}, {"v": 1}]]

@@ -47,6 +47,8 @@ def lenient(dtype: pl.DataType) -> Read:
 
 
 def _text(value: Any) -> str:
+    if value is None:  # of a required field
+        raise _differs("str", value)
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=int).decode()
 
 
@@ -133,6 +135,8 @@ def _differs(kind: str, value: Any) -> ValueError:
 
 def kind_name(value: Any) -> str:
     """Return the kind of a decoded JSON value, as reasons name it."""
+    if value is None:
+        return "null"
     if isinstance(value, dict):
         return "object"
     return "array" if isinstance(value, list) else type(value).__name__
