@@ -45,6 +45,13 @@ def test_each_method_that_another_kind_has_names_the_kind_and_the_remedy(kind):
         assert any(f"{call}()" in remedy for call in calls), remedy
 
 
+@pytest.mark.parametrize("name", ["filter", "join", "to", "window"])
+def test_a_table_has_no_methods(name):
+    table = moves().key_by("player").table(keep="1h")
+    with pytest.raises(PipelineError, match=rf"^{name}: a table has no such method; join a stream"):
+        getattr(table, name)
+
+
 TABLE = [
     (Stream, "window", "window: a stream without a key has no such method; call key_by() first"),
     (OrderedStream, "scan", "scan: a stream without a key has no such method; call key_by() first"),

@@ -1,4 +1,4 @@
-"""Errors for methods that a kind of stream does not have: the kind, and what to write instead."""
+"""Errors for methods that a stream or table does not have: its kind, and what to write instead."""
 
 import difflib
 from collections.abc import Mapping
@@ -11,7 +11,10 @@ _KINDS = {
     "WindowedStream": "a stream in windows",
     "AggregatedStream": "a stream of results",
     "JoinedStream": "a joined stream",
+    "Table": "a table",
 }
+
+_OF_TABLE = "join a stream with it: stream.join(table); other operators are before table()"
 
 _OTHER_NAMES = {
     "assign": "with_columns()",
@@ -50,11 +53,9 @@ def absent(stream: object, name: str) -> AttributeError:
     """
     if name.startswith("_"):
         return AttributeError(f"{type(stream).__name__!r} object has no attribute {name!r}")
-    methods = _methods()
-    kind = next(each.__name__ for each in type(stream).__mro__ if each.__name__ in methods)
-    return AbsentMethodError(
-        f"{name}: {_KINDS[kind]} has no such method; {_remedy(kind, name, methods)}"
-    )
+    kind = next(each.__name__ for each in type(stream).__mro__ if each.__name__ in _KINDS)
+    remedy = _OF_TABLE if kind == "Table" else _remedy(kind, name, _methods())
+    return AbsentMethodError(f"{name}: {_KINDS[kind]} has no such method; {remedy}")
 
 
 def _remedy(kind: str, name: str, methods: Mapping[str, list[str]]) -> str:

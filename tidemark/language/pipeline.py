@@ -6,6 +6,7 @@ A mistake raises PipelineError in the call that has it, with the operator, the n
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from os import PathLike
 from typing import Any
 
 import polars as pl
@@ -149,7 +150,7 @@ class Pipeline:
     def static(
         self,
         name: str,
-        address: str,
+        address: str | PathLike[str],
         *,
         key: str | Sequence[str],
         schema: Mapping[str, Any] | type,

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import polars as pl
@@ -26,7 +27,7 @@ def read_rows(source: SourcePlan) -> StaticRows:
     table = source.static
     assert table is not None
     if table.is_query:
-        rows = query_rows(table, _what(source))
+        rows = query_rows(table, _what(source), partial(_require_columns, source))
         return _numbered(rows, "query")
     if table.kind == CSV:
         return _csv_rows(source, table)
@@ -67,14 +68,18 @@ def _csv_rows(source: SourcePlan, table: StaticTable) -> StaticRows:
 
 
 def _require_columns(source: SourcePlan, there: Sequence[str]) -> None:
-    """Raise ConfigurationError if the schema has a column that a file has not."""
+    """Raise ConfigurationError if rows do not have each column of the schema, once."""
     own = {field.name for field in FIELDS}
     for each in source.schema.fields:
-        if each.name not in own and each.place[0] not in there:
-            raise ConfigurationError(
-                f"{_what(source)}: there is no column {each.place[0]!r}; the columns are "
-                f"{', '.join(map(repr, there)) or 'none: the first line must name them'}"
-            )
+        name = each.place[0]
+        if each.name in own or there.count(name) == 1:
+            continue
+        fault = f"several columns have the name {name!r}"
+        if name not in there:
+            fault = f"there is no column {name!r}"
+        shown = f"the columns are {', '.join(map(repr, there))}"
+        remedy = shown if there else "the columns have no names: the first line must name them"
+        raise ConfigurationError(f"{_what(source)}: {fault}; {remedy}")
 
 
 def _parquet_rows(source: SourcePlan, table: StaticTable) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Reads the rows of a static table from a database: the result of a query, as JSON objects."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -10,13 +10,17 @@ import msgspec
 from tidemark.errors import ConfigurationError, InfrastructureError, without_password
 from tidemark.plan.static_table import SQLITE, StaticTable
 
+Require = Callable[[Sequence[str]], None]
+
 _CONNECT_S = 10
 _OPTIONS = "-c statement_timeout=60s -c timezone=UTC -c default_transaction_read_only=on"
 _AWAY = ("08", "53", "57", "55", "40", "58")  # SQLSTATE classes that a retry may heal
 
 
-def query_rows(table: StaticTable, what: str) -> list[bytes]:
+def query_rows(table: StaticTable, what: str, require: Require) -> list[bytes]:
     """Return the rows of a query, each as a JSON object; ``what``: names the table in errors.
+
+    ``require``: raises ConfigurationError if these names of columns are not those of the table.
 
     Raises:
         ConfigurationError: the database refuses the query.
@@ -24,18 +28,20 @@ def query_rows(table: StaticTable, what: str) -> list[bytes]:
     """
     assert table.query is not None
     if table.kind == SQLITE:
-        return _of_sqlite(table, table.query, what)
-    return _of_postgresql(table, table.query, what)
+        return _of_sqlite(table, table.query, what, require)
+    return _of_postgresql(table, table.query, what, require)
 
 
-def _of_sqlite(table: StaticTable, query: str, what: str) -> list[bytes]:
+def _of_sqlite(table: StaticTable, query: str, what: str, require: Require) -> list[bytes]:
     path = table.path.absolute()
     if not path.is_file():
         raise ConfigurationError(f"{what}: there is no such file in {path.parent}")
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
             cursor = connection.execute(query)
-            return _objects([each[0] for each in cursor.description or ()], cursor)
+            names = [each[0] for each in cursor.description or ()]
+            require(names)
+            return _objects(names, cursor)
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise InfrastructureError(f"{what}: {error}") from None
@@ -44,7 +50,7 @@ def _of_sqlite(table: StaticTable, query: str, what: str) -> list[bytes]:
         raise ConfigurationError(f"{what}: {error}") from None
 
 
-def _of_postgresql(table: StaticTable, query: str, what: str) -> list[bytes]:
+def _of_postgresql(table: StaticTable, query: str, what: str, require: Require) -> list[bytes]:
     try:
         import psycopg
     except ModuleNotFoundError:
@@ -59,7 +65,9 @@ def _of_postgresql(table: StaticTable, query: str, what: str) -> list[bytes]:
             connection.cursor() as cursor,
         ):
             cursor.execute(query.encode())
-            return _objects([each.name for each in cursor.description or ()], cursor)
+            names = [each.name for each in cursor.description or ()]
+            require(names)
+            return _objects(names, cursor)
     except psycopg.Error as error:
         text = f"{what}: {without_password(table.address, str(error).strip())}"
         state = error.sqlstate

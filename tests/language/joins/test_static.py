@@ -138,6 +138,7 @@ def test_rows_of_a_query(tmp_path):
     [
         ("none.csv", "", "No such file or directory"),
         ("users.csv", "user,other\n", "no column 'name'; the columns are 'user', 'other'"),
+        ("users.csv", "user,name,name\n", "several columns have the name 'name'; the columns are"),
         ("users.csv", "\n", "the first line must name them"),
         ("none.parquet", "", "none.parquet"),
     ],
@@ -150,6 +151,21 @@ def test_a_table_that_cannot_be_read_stops_the_start(tmp_path, name, text, messa
     ) as found:
         InProcess(shop(tmp_path / name))
     assert message in str(found.value)
+
+
+def test_a_query_gives_each_column(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "crm.db")) as database:
+        database.execute("create table users (user integer)")
+        database.commit()
+    with pytest.raises(ConfigurationError, match=r"no column 'name'; the columns are 'user'$"):
+        InProcess(shop(f"sqlite:{tmp_path}/crm.db", query="select user from users"))
+
+
+def test_the_address_may_be_a_path(users):
+    pipeline = Pipeline("shop")
+    path = pipeline.static("users", users, key="user", schema=USER).stream.node.source.static
+    text = Pipeline("shop").static("users", str(users), key="user", schema=USER)
+    assert path == text.stream.node.source.static
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Static tables as users declare them: ``Pipeline.static``."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from typing import Any
 
 import polars as pl
@@ -32,7 +33,7 @@ _ADDRESSES = (
 def static_table(
     dataflow: Dataflow,
     name: str,
-    address: str,
+    address: str | PathLike[str],
     *,
     key: str | Sequence[str],
     schema: Mapping[str, Any] | type,
@@ -71,6 +72,8 @@ def static_table(
 
 
 def _text(address: object, what: str) -> str:
+    if isinstance(address, PathLike):
+        address = fspath(address)
     if not isinstance(address, str) or not address:
         raise PipelineError(f"{what}: {address!r} is not a text; write {_ADDRESSES}")
     return address

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import TYPE_CHECKING, NoReturn, get_args
 
 import polars as pl
 
@@ -11,6 +11,7 @@ from tidemark.core.rows.options import require_boolean
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
+from tidemark.language.absent import absent
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
 from tidemark.language.joins.sides import (
     is_on_close,
@@ -38,6 +39,12 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table(key: {', '.join(self.stream.key)})"
+
+    if not TYPE_CHECKING:  # type checkers know the attributes that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AbsentMethodError, with what to write instead."""
+            raise absent(self, name)
 
 
 def table_of(
