@@ -162,10 +162,14 @@ def test_a_query_gives_each_column(tmp_path):
 
 
 def test_the_address_may_be_a_path(users):
-    pipeline = Pipeline("shop")
-    path = pipeline.static("users", users, key="user", schema=USER).stream.node.source.static
-    text = Pipeline("shop").static("users", str(users), key="user", schema=USER)
-    assert path == text.stream.node.source.static
+    tables = [
+        Pipeline("shop").static("users", address, key="user", schema=USER)
+        for address in (users, str(users))
+    ]
+    by_path, by_text = [each.stream.node.source for each in tables]
+    assert by_path
+    assert by_text
+    assert by_path.static == by_text.static
 
 
 @pytest.mark.parametrize(
