@@ -1,0 +1,165 @@
+"""The judge finds nothing in right runs of chains and joins, and everything that is wrong in them.
+
+A run is made in one process, whose logs are not cut as on a broker.
+"""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.chaos.joining import Join
+from tests.chaos.judging.judge import judge
+from tests.chaos.judging.runs import BATCH, NOW_MS, Own, operated, segments_of
+from tests.chaos.pipelines import build
+from tests.chaos.recorded import RawRecord, Recorded
+from tests.chaos.records import Record, draw_records
+from tests.oracles.chain import Stage, Windows
+from tidemark.core.time.segment import Segment, is_operator_source
+from tidemark.partition import Partition
+from tidemark.plan.physical import Plan
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.segments import encode_segment
+from tidemark.testing import InProcess, Message
+
+CHAIN = (
+    Stage(Windows("hopping", 4_000, 4_000), 3_000, 1, "same"),
+    Stage(Windows("session", 3_000), 0, 1, "value"),
+    Stage(Windows("hopping", 12_000, 6_000), 0, 1, "same"),
+)
+Run = tuple[Plan, list[Record], Recorded]
+
+
+@pytest.fixture(scope="module")
+def chained() -> Run:
+    """Return a run of a chain of three stages."""
+    return _in_process("chained", chains=[CHAIN])
+
+
+def _in_process(name: str, **options: Any) -> Run:
+    """Return a run in one process, whose logs are not cut as on a broker."""
+    sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
+    done: Counter[Partition] = Counter()
+    run = InProcess(build(name, (), **options), raw_partitions=2)
+    raw: dict[Partition, list[RawRecord]] = {}
+    for begin in range(0, len(sent), BATCH):
+        for record in sent[begin : begin + BATCH]:
+            at = Partition(f"{name}-{record.topic}", record.partition)
+            listed = raw.setdefault(at, [])
+            listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
+        for at, listed in raw.items():
+            messages = [Message(each.value, timestamp_ms=NOW_MS) for each in listed[done[at] :]]
+            run.send(at.topic, *messages, partition=at.number)
+            done[at] = len(listed)
+    own: Own = {
+        Partition(*at): [(None, encode_segment(segment)) for segment in segments]
+        for at, segments in run._log.items()
+    }
+    letters = zip(*encode_dead_letters(run._letters), strict=True)
+    own[Partition(run.plan.dead_letters, 0)] = list(letters)
+    return run.plan, sent, operated(run.plan, Recorded(raw, {}, own))
+
+
+def test_a_chain_without_a_fault_is_found_right(chained):
+    plan, sent, recorded = chained
+    verdict = judge(plan, sent, recorded, [CHAIN])
+    assert verdict.differences == []
+    assert verdict.figures["handed on"] > 50
+
+
+def test_it_finds_results_of_a_chain_that_plain_python_does_not_give(chained):
+    plan, sent, recorded = chained
+    other = [*CHAIN[:-1], CHAIN[-1]._replace(windows=Windows("hopping", 12_000, 12_000))]
+    (difference,) = judge(plan, sent, recorded, [other]).differences
+    assert difference.startswith("chained.chain-0: ")
+
+
+def _at_a_row(segments: list[Segment]) -> int:
+    return next(n for n, each in enumerate(segments) if n > 10 and _is_derived(each, rows=True))
+
+
+def _at_a_mark(segments: list[Segment]) -> int:
+    return next(n for n, each in enumerate(segments) if n > 10 and _is_derived(each, rows=False))
+
+
+def _is_derived(segment: Segment, *, rows: bool) -> bool:
+    sources = [mark.source for mark in segment.sources]
+    return all(map(is_operator_source, sources)) and bool(segment.height) == rows
+
+
+def _without_rows(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_row(segments)
+    return segments[:at] + segments[at + 1 :]
+
+
+def _with_rows_twice(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_row(segments)
+    return segments[: at + 1] + segments[at:]
+
+
+def _with_rows_behind_all(segments: list[Segment]) -> list[Segment]:
+    return [*_without_rows(segments), segments[_at_a_row(segments)]]
+
+
+def _without_the_last_mark(segments: list[Segment]) -> list[Segment]:
+    at = max(n for n, each in enumerate(segments) if _is_derived(each, rows=False))
+    return segments[:at] + segments[at + 1 :]
+
+
+def _with_a_mark_too_far(segments: list[Segment]) -> list[Segment]:
+    at = _at_a_mark(segments)
+    (mark,) = segments[at].sources
+    far = replace(mark, watermark_ms=mark.watermark_ms + 1)
+    return [*segments[:at], replace(segments[at], sources=(far,)), *segments[at + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        _without_rows,
+        _with_rows_twice,
+        _with_rows_behind_all,
+        _without_the_last_mark,
+        _with_a_mark_too_far,
+    ],
+)
+def test_it_finds_a_wrong_part_of_a_chain(chained, edit):
+    plan, sent, recorded = chained
+    at = Partition("chained.by-key.log", 1)
+    values = [(None, encode_segment(each)) for each in edit(segments_of(recorded, at))]
+    edited = operated(plan, replace(recorded, own={**recorded.own, at: values}))
+    assert judge(plan, sent, edited, [CHAIN]).differences
+
+
+JOIN = Join("full", -200, 100, 3_000, True, [Stage(Windows("hopping", 4_000, 4_000))])
+
+
+@pytest.fixture(scope="module")
+def joined() -> Run:
+    """Return a run of a join and of windows over its rows."""
+    return _in_process("joined", joins=[JOIN])
+
+
+def test_a_join_without_a_fault_is_found_right(joined):
+    plan, sent, recorded = joined
+    verdict = judge(plan, sent, recorded, made_joins=[JOIN])
+    assert verdict.differences == []
+    assert verdict.figures["handed on"] > 50
+    assert recorded.values("joined.join-0.late-left")
+
+
+@pytest.mark.parametrize(
+    ("other", "topics"),
+    [
+        (JOIN._replace(how="left"), {"joined.join-0", "joined.join-0-sums"}),
+        (JOIN._replace(upper_ms=90), {"joined.join-0", "joined.join-0-sums"}),
+        (JOIN._replace(lateness_ms=0), {"joined.join-0", "joined.join-0-sums", "late rows"}),
+        (JOIN._replace(stages=CHAIN), {"joined.join-0-sums"}),
+    ],
+)
+def test_it_finds_results_of_a_join_that_plain_python_does_not_give(joined, other, topics):
+    plan, sent, recorded = joined
+    differences = judge(plan, sent, recorded, made_joins=[other]).differences
+    assert {each.partition(":")[0].removesuffix(" of join-0") for each in differences} == topics
