@@ -11,11 +11,11 @@ from tests.kafka.pipelines.chains import stages
 from tests.kafka.support.chains import Panes, in_parts, moves, panes
 from tests.spark.support.remade import (
     Logs,
-    is_of_stage,
     live,
     logs_of,
     raw_only,
     replayed,
+    stopped_after,
     with_stages,
     written,
 )
@@ -47,19 +47,10 @@ def test_the_same_stages_of_each_kind_give_the_same_segments():
     assert with_stages(run.plan, run.plan.derived, logs) == logs
 
 
-def logs_before(share: float) -> Logs:
-    """Return logs of another program whose stages stopped after a share of their segments."""
-    found = {}
-    for at, values in logs_of(ran(1)).items():
-        kept = int(len(values) * share)
-        found[at] = [*values[:kept], *(it for it in values[kept:] if not is_of_stage(it[1]))]
-    return found
-
-
 @pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
 def test_a_hand_over_of_changed_stages_of_each_kind_gives_what_services_would(share):
     wanted = ran(3)
-    logs: Logs = {at: [] for at in logs_of(wanted)} | logs_before(share)
+    logs: Logs = {at: [] for at in logs_of(wanted)} | stopped_after(logs_of(ran(1)), [share])
     made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
     assert standing(replayed(wanted.plan, made)) == standing(live(wanted)) != standing(live(ran(1)))
 

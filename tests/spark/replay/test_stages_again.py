@@ -6,7 +6,6 @@ docs/replay.md, "Chains".
 import json
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Any
 
 from hypothesis import given, settings
@@ -16,11 +15,11 @@ from tests.oracles.chain import Stage, Windows
 from tests.spark.support.remade import (
     Logs,
     end_of,
-    is_of_stage,
     live,
     logs_of,
     raw_only,
     replayed,
+    stopped_after,
     with_stages,
     written,
 )
@@ -85,7 +84,7 @@ def test_stages_of_the_same_program_give_the_same_segments_again(stages, partiti
 @settings(max_examples=10)
 @given(CHAINS, st.sampled_from([1, 2, 4]), ACTIONS, CHANGES)
 def test_changed_stages_give_what_services_would(stages, partitions, actions, changes):
-    """The marks are those of the stages before the change; logs that the change adds are empty."""
+    """The logs have the marks of the stages before the change; a log that it adds is empty."""
     before = ran(stages, partitions, actions)
     changed = tuple(
         stage._replace(lateness_ms=lateness_ms, least=least)
@@ -165,10 +164,7 @@ def test_logs_written_anew_have_all_that_stages_have_reached(
     )
     wanted = ran(changed, partitions, actions)
     logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
-    for (at, values), share in zip(logs.items(), cycle(shares), strict=False):
-        kept = int(len(values) * share)
-        rest = [each for each in values[kept:] if not is_of_stage(each[1])]
-        logs[at] = [*values[:kept], *rest]
+    logs = stopped_after(logs, shares)
     made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
     assert finals(replayed(wanted.plan, made)) == finals(live(wanted))
     ends = {at: end_of(wanted.plan, at, values) for at, values in made.items()}

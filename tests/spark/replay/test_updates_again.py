@@ -6,7 +6,6 @@ docs/replay.md, "Chains".  What stands at the end is what services give.
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -15,11 +14,11 @@ from hypothesis import strategies as st
 from tests.oracles.chain import Stage, Windows
 from tests.spark.support.remade import (
     Logs,
-    is_of_stage,
     live,
     logs_of,
     raw_only,
     replayed,
+    stopped_after,
     with_stages,
     written,
 )
@@ -73,7 +72,7 @@ def test_the_same_updates_are_replayed_and_run_again_to_the_bit(run_of, slices):
 @settings(max_examples=6)
 @given(RUNS, CHANGES)
 def test_changed_and_new_updates_give_what_services_would(run_of, changes):
-    """The marks are those of the stages before the change, or there are none."""
+    """The logs have the marks of the stages before the change, or no marks of stages."""
     stages, partitions, actions = run_of
     before = ran(stages, partitions, actions)
     wanted = ran(changed(stages, changes), partitions, actions)
@@ -104,8 +103,6 @@ def test_logs_written_anew_have_all_updates(run_of, changes, shares):
     before = ran(stages, partitions, actions)
     wanted = ran(changed(stages, changes), partitions, actions)
     logs: Logs = {at: [] for at in logs_of(wanted)} | logs_of(before)
-    for (at, values), share in zip(logs.items(), cycle(shares), strict=False):
-        kept = int(len(values) * share)
-        logs[at] = [*values[:kept], *(it for it in values[kept:] if not is_of_stage(it[1]))]
+    logs = stopped_after(logs, shares)
     made = written(with_stages(wanted.plan, wanted.plan.derived, logs, whole=True))
     assert standing(replayed(wanted.plan, made)) == standing(live(wanted))

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import cycle
 
 import pyarrow as pa
 
@@ -75,6 +76,7 @@ def _text(line: bytes) -> str:
 
 
 def live(run: InProcess) -> dict[str, Counter[str]]:
+    """Return the messages of each topic that a run has published, as a multiset."""
     return {
         topic: Counter(json.dumps(value, sort_keys=True) for value in values)
         for topic, values in run._topics.items()
@@ -109,9 +111,19 @@ def _gathered(batches: list[pa.RecordBatch]):
 
 def raw_only(logs: Logs) -> Logs:
     """Return logs without the rows and marks of stages."""
-    return {
-        at: [each for each in values if not is_of_stage(each[1])] for at, values in logs.items()
-    }
+    return stopped_after(logs, [0])
+
+
+def stopped_after(logs: Logs, shares: Iterable[float]) -> Logs:
+    """Return logs whose stages stopped after a share of the segments, while ingest went on.
+
+    ``shares``: one for each log; they begin again where there are more logs.
+    """
+    found: Logs = {}
+    for (at, values), share in zip(logs.items(), cycle(shares), strict=False):
+        kept = int(len(values) * share)
+        found[at] = [*values[:kept], *(each for each in values[kept:] if not _is_of_stage(each[1]))]
+    return found
 
 
 def written(logs: Logs) -> Logs:
@@ -135,5 +147,5 @@ def end_of(plan: Plan, log: Partition, values: list[tuple[int, bytes]]) -> LogRe
     return replay
 
 
-def is_of_stage(value: bytes) -> bool:
+def _is_of_stage(value: bytes) -> bool:
     return any(is_operator_source(mark.source) for mark in decode_segment(value, ()).sources)
