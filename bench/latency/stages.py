@@ -137,10 +137,10 @@ class StageReader:
         lines.append(["--:"] * len(lines[0]))
         before_ms = 0.0
         for stages, found in enumerate(self._histograms.values(), 1):
-            shown_ms = [found.quantile(share) / 1000 for share in _SHARES.values()]
-            shown_ms.append(shown_ms[-1] - before_ms)
-            before_ms = shown_ms[-2]
-            figures = (f"{each:.0f}" for each in shown_ms)
+            quantiles_ms = [found.quantile(share) / 1000 for share in _SHARES.values()]
+            p99_ms = quantiles_ms[-1]
+            figures = (f"{each:.0f}" for each in (*quantiles_ms, p99_ms - before_ms))
+            before_ms = p99_ms
             lines.append([str(partitions), str(stages), f"{found.count:,}", *figures])
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

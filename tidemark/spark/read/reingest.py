@@ -163,8 +163,7 @@ class _Source:
                 f"{self._at}: offset {mark.first_offset} is gone, the topic begins at "
                 f"{self._begin}: records were deleted, so ingest cannot run again"
             )
-        before = replace(self._progress, loading=self._is_loading(mark))
-        self._open.append(_Open(mark, (log, log_offset, index), before.shown_ms))
+        self._open.append(_Open(mark, (log, log_offset, index), self._shown_ms(mark)))
         yield from self._closed()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -190,12 +189,11 @@ class _Source:
         ended = [each for each in self._open if each.mark.next_offset <= position]
         if ended:
             self._open = [each for each in self._open if each.mark.next_offset > position]
-            reached = (
-                replace(self._progress, loading=self._is_loading(each.mark)) for each in ended
-            )
-            yield routed_batch(
-                [each.closed(end.shown_ms) for each, end in zip(ended, reached, strict=True)]
-            )
+            yield routed_batch([each.closed(self._shown_ms(each.mark)) for each in ended])
+
+    def _shown_ms(self, mark: SourceMark) -> int:
+        """Return the watermark that ingest shows of the source within the range of a mark."""
+        return replace(self._progress, loading=self._is_loading(mark)).shown_ms
 
     def _is_loading(self, mark: SourceMark) -> bool:
         """Whether the records of a range were loaded: a table reads them, without a watermark."""
