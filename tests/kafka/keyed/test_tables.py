@@ -13,7 +13,6 @@ from tidemark.core.operators.ports import ROWS
 from tidemark.core.time.segment import NEVER_MS, SourceMark
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
-from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.offline_group import committed_offsets
 from tidemark.runtime.client.progress import SourceProgress, decode
 from tidemark.serde.segments import decode_segment
@@ -124,7 +123,7 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
 def _progress(stack: Stack) -> SourceProgress:
     at = Partition(f"{stack.name}-quotes", 0)
     group = stack.plan.group("ingest")
-    (found,) = when_known(lambda: committed_offsets(stack.config, group, [at], 30.0))
+    (found,) = committed_offsets(stack.config, group, [at], 30.0)
     text = found.metadata
     return decode(text, SourceProgress, str(at)) if text else SourceProgress(1, "")
 

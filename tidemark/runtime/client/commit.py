@@ -17,7 +17,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.membership import OUTDATED, Membership, later_membership
+from tidemark.runtime.client.membership import MOVED, OUTDATED, Membership, later_membership
 from tidemark.runtime.client.producer import Failures, HeldRecords, flush, send, size_bytes
 from tidemark.runtime.client.transaction import (
     STEP_S,
@@ -36,9 +36,7 @@ _PASSING = {
     KafkaError._TRANSPORT,
     KafkaError._WAIT_COORD,
     KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
+    *MOVED,
 }
 
 

@@ -23,6 +23,13 @@ OUTDATED = {
 }
 """Errors of a commit by a member that has not heard of its group's new generation yet."""
 
+MOVED = {
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
+"""Errors of a request about a group while its coordinator changes; they pass by themselves."""
+
 _VERSION = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 _BEHIND = len(_VERSION) + _GENERATION.size

@@ -14,9 +14,10 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.clients import session_timeout_ms
+from tidemark.runtime.client.membership import MOVED
 from tidemark.runtime.client.producer import Record, send
 from tidemark.runtime.config import Config
-from tidemark.runtime.retry import poll
+from tidemark.runtime.retry import poll, retry
 
 _WAIT_S = 60.0
 _ANSWER_S = 10.0
@@ -30,15 +31,26 @@ def committed_offsets(
     """Return the committed offsets of a group, once no commit is in progress.
 
     Asks through a consumer: the admin client's own call can crash the process when it times out.
+    Asks again while the coordinator of the group changes, which the client does not do itself.
 
     Raises:
         KafkaException: no answer within ``timeout_s``.
     """
     consumer = clients.plain_consumer(config, group)
+    asked = [TopicPartition(*at) for at in wanted]
     try:
-        return consumer.committed([TopicPartition(*at) for at in wanted], timeout=timeout_s)
+        return retry(
+            lambda: consumer.committed(asked, timeout=timeout_s),
+            _has_moved,
+            for_s=timeout_s,
+            pause_s=_PAUSE_S,
+        )
     finally:
         consumer.close()
+
+
+def _has_moved(error: Exception) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in MOVED
 
 
 def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:

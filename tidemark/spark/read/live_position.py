@@ -21,7 +21,6 @@ from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.runtime.client import offline_group
-from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, committed_ends, offsets
 from tidemark.runtime.client.generations import Key, newest_generations
 from tidemark.runtime.client.progress import ANY, LogProgress, decode
@@ -30,7 +29,7 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.retry import poll
 from tidemark.spark.read.ranges import Offsets, Ranges, log_partitions
 
-_ANSWER_S = 10.0
+_WAIT_S = 200.0  # of a transaction that commits offsets, and of brokers that are away
 _POLL_S = 0.05
 _PATIENCE_S = 60.0  # added to a transaction's timeout: the broker checks for it every 10 s
 
@@ -186,4 +185,4 @@ def committed_positions(
 
     Waits for transactions that commit offsets of the group.
     """
-    return when_known(lambda: offline_group.committed_offsets(config, group, wanted, _ANSWER_S))
+    return offline_group.committed_offsets(config, group, wanted, _WAIT_S)
