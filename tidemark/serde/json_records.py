@@ -83,7 +83,7 @@ class JsonRecords:
     def parse(self, batch: RecordBatch) -> ParsedBatch:
         """Decode the values of a batch."""
         converted = self._type.converted
-        texts = self._checked(self._without_ids(batch.values))
+        texts = self._checked(batch.values)
         if texts is not None:
             for parse in (self._objects, self._documents):
                 with suppress(*_FAULTS, _UnfitError):
@@ -92,15 +92,17 @@ class JsonRecords:
         return self._one_by_one(batch.values)
 
     def _checked(self, values: Sequence[bytes | None]) -> Sequence[bytes] | None:
-        """Return the values if all are UTF-8, and none is nested too deep or may be too large.
+        """Return the texts of values if all are UTF-8, and none is too deep or may be too large.
 
         Otherwise return None.
         """
         try:
-            present = cast(Sequence[bytes], values)  # where one is None, isascii raises TypeError
+            present = cast(Sequence[bytes], values)  # where one is None, a call raises TypeError
+            if self._framed:
+                present = list(map(without_id, present))
             if not all(map(bytes.isascii, present)):
                 b"\n".join(present).decode()
-        except (TypeError, UnicodeDecodeError):
+        except (TypeError, UnicodeDecodeError, UnreadableValueError):
             return None
         longest = max(map(len, present), default=0)
         if longest > self._count.short_bytes and any(map(self._count.may_be_large, present)):
@@ -108,15 +110,6 @@ class JsonRecords:
         if longest > 2 * MAX_NESTING and any_nested_too_deep(present, longest):
             return None
         return present
-
-    def _without_ids(self, values: Sequence[bytes | None]) -> Sequence[bytes | None]:
-        """Return values without the ids of schemas; None where a record has to be read alone."""
-        if not self._framed:
-            return values
-        try:
-            return [None if value is None else without_id(value) for value in values]
-        except UnreadableValueError:
-            return [None]
 
     def _objects(self, texts: Sequence[bytes], converted: int) -> ParsedBatch:
         """Return a batch of objects; raise if any record is not one that fits."""
@@ -143,10 +136,10 @@ class JsonRecords:
         documents = map(self._decode_document, texts)
         while block := list(islice(documents, _BLOCK)):
             arrays = [each if type(each) is list else (each,) for each in block]
-            counts += map(len, arrays)
-            own = counts[-len(arrays) :]
+            own = list(map(len, arrays))
             if not all(own) or max(own) > most_rows(self._type.schema):
                 raise _UnfitError
+            counts += own
             yield from arrays
 
     def _good(self, records: Indices, columns: RecordColumns, converted: int) -> ParsedBatch:
