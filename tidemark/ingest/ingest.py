@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK, SourceMark
+from tidemark.core.time.text_times import Times
 from tidemark.errors import StateError
 from tidemark.ingest.metadata_columns import with_metadata
 from tidemark.ingest.source_time import RecordTimes, SourceTime
@@ -137,7 +138,10 @@ class _Source:
         for dead in parsed.dead:
             collector.add(dead.index, "parse", dead.reason)
         timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add)
-        records, rows = _timely(batch, parsed, timed, is_loading=progress.loading)
+        shown = timed.watermarks
+        if progress.loading:
+            shown = np.full_like(shown, NEVER_MS)
+        records, rows = _timely(batch, parsed, timed, shown)
         reached = replace(
             progress, next_offset=batch.log_next_offset, watermark_ms=timed.watermark_ms
         )
@@ -155,8 +159,8 @@ class _Source:
             batch,
             parsed.blank,
             timed.watermarks,
+            shown,
             collector.add,
-            is_loading=progress.loading,
         )
         return IngestOutput(
             streams=with_deleted.streams,
@@ -182,16 +186,18 @@ class _Source:
 
 
 def _timely(
-    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes, *, is_loading: bool
+    batch: RecordBatch, parsed: ParsedBatch, timed: RecordTimes, shown: Times
 ) -> tuple[Indices, pl.DataFrame]:
-    """Return the rows of the good records that have event time, with the record of each."""
+    """Return the rows of the good records that have event time, with the record of each.
+
+    ``shown``: the watermark that rows of each record have.
+    """
     fits = timed.moves[parsed.records]
     records = parsed.records[fits]
-    watermarks = timed.watermarks[records]
     lead = {
         OFFSET: batch.log_offsets[records],
         EVENT_TIME: timed.row_ms[fits],
-        WATERMARK: np.full_like(watermarks, NEVER_MS) if is_loading else watermarks,
+        WATERMARK: shown[records],
     }
     columns = parsed.columns if fits.all() else parsed.columns.filter(pl.Series(fits))
     return records, pl.DataFrame(lead).hstack(columns)

@@ -77,7 +77,7 @@ class _KafkaKeys:
         """Return a Kafka key as a JSON object of the columns.
 
         Raises:
-            ValueError: it has none of the forms.
+            ValueError: it has another form.
         """
         if key is None:
             raise ValueError("none, so the record names no key of the table")
@@ -146,13 +146,13 @@ class Tombstones:
         batch: RecordBatch,
         blank: Sequence[int],
         watermarks: Times,
+        shown: Times,
         report_dead: ReportDead,
-        *,
-        is_loading: bool,
     ) -> WithDeleted:
         """Return streams with the rows of tombstones, in the order of the log.
 
         ``blank``: the records without content.  ``watermarks``: before each record.
+        ``shown``: those that rows have, which are NEVER_MS while the source is loaded.
         ``report_dead`` gets a tombstone whose Kafka key is no key of a table.
         """
         found = [n for n in blank if batch.values[n] is None] if self._tables else []
@@ -169,8 +169,9 @@ class Tombstones:
         for place, reason in sorted(reasons.items()):
             report_dead(int(at[place]), _STAGE, reason)
         good = np.setdiff1d(np.arange(at.size), list(reasons))
-        seen = np.full_like(at_ms, NEVER_MS) if is_loading else watermarks[at]
-        lead = pl.DataFrame({OFFSET: batch.log_offsets[at], EVENT_TIME: at_ms, WATERMARK: seen})
+        lead = pl.DataFrame(
+            {OFFSET: batch.log_offsets[at], EVENT_TIME: at_ms, WATERMARK: shown[at]}
+        )
         added = {
             name: _merged(streams[name], lead.hstack(columns)[good])
             for name, (columns, _) in read.items()
