@@ -1,6 +1,11 @@
 """What a decoder makes of values."""
 
+import json
+from typing import Any
+
 from tests.support.hostile import BLANK, GOOD
+from tidemark.core.rows.schema import Field, Schema
+from tidemark.serde.json_records import JsonRecords
 from tidemark.serde.parsed_batch import ParsedBatch, RecordDecoder
 from tidemark.serde.records import RecordBatch
 
@@ -15,3 +20,16 @@ def outcomes(parsed: ParsedBatch) -> dict[int, str]:
         **dict.fromkeys(parsed.blank, BLANK),
         **{dead.index: dead.reason for dead in parsed.dead},
     }
+
+
+def parse(fields: list[Field], *documents: Any, times: tuple[str, ...] = ()) -> ParsedBatch:
+    values = [d if isinstance(d, bytes) else json.dumps(d).encode() for d in documents]
+    return parsed_by(JsonRecords(Schema(tuple(fields)), times), values)
+
+
+def rows(parsed: ParsedBatch) -> list[dict[str, Any]]:
+    return parsed.columns.rows(named=True)
+
+
+def reasons(parsed: ParsedBatch) -> list[str]:
+    return [dead.reason for dead in parsed.dead]
