@@ -354,7 +354,8 @@ class IngestTask:
 
 def _raw_topics(config: Config, admin: AdminClient, plan: Plan) -> Iterable[str]:
     """Return the raw topics of a plan, after those of static tables are created."""
-    ensure(admin, static_topics(plan), config.replication_factor)
+    if topics := static_topics(plan):
+        ensure(admin, topics, config.replication_factor)
     return require_raw(admin, plan, config.user)
 
 
