@@ -41,8 +41,8 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     a commit of an older version.  ``backfills``: by short id, the progress in the logs that do not.
     ``shift``: the offset in the log of the raw record at offset 0; above 0 if the raw topic was
     created again.
-    ``load_until``: the offset in the log up to which a source of a table is loaded; None if nothing
-    has said so yet, or no table reads the source.
+    ``load_until``: the offset in the log up to which a source of a table is loaded; None if this is
+    not known yet, or no table reads the source.
     """
 
     version: int

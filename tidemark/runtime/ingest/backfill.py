@@ -140,8 +140,8 @@ class Backfill:
         if not end:
             return []
         done = source.backfills[log.topic]
-        # Loads of a static table count from their own times, so none moves the clock before all
-        # are there.
+        # The loads of a static table count from their own times.  So its rows have no watermark,
+        # and the clock does not move before the log has all of them.
         is_static = self._plan.source_of(at.topic).static is not None
         loads = is_static or source.loads(done.next_offset)
         before = Progress(done.next_offset, done.watermark_ms, loads)

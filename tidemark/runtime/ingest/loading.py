@@ -2,8 +2,8 @@
 
 A new partition is loaded up to the end that it had when it was first assigned.  The metadata of the
 committed offset keeps this end, so a successor goes on to the same one.  Loading ends with a
-commit: the rows that it writes are loaded, too, and the next mark has a watermark.  So each mark is
-of rows that were all loaded, or of none, which tells a replay which rows to load.  See
+commit: the rows that it writes are loaded, too, and the next mark has a watermark.  So the rows of
+a mark were either all loaded or all read later, and a replay knows which rows to load.  See
 docs/semantics.md, "Loading".
 """
 

@@ -178,8 +178,8 @@ class KeyedOperator:
         lost = self._first_marks.lost_stages[known:]
         if results := lost_of_stages(lost, self.plan.operator.sources):
             _log.warning(
-                "%s: its log lacks %s; its own may lack rows of these. 'tidemark reset PIPELINE' "
-                "computes them from the raw topics",
+                "%s: its log lacks %s; its own results may lack rows of these. 'tidemark reset "
+                "PIPELINE' computes them from the raw topics",
                 self.where,
                 results,
             )

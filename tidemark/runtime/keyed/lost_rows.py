@@ -34,7 +34,7 @@ class FirstMarks:
         """``delays_ms``: by raw topic or pattern.  ``heard``: sources whose first mark has come.
 
         ``lost_stages``: the stages with marks before the beginning, by their names as sources.
-        Rows of theirs may be lost.  Their times are not known: a task may be ahead of these marks.
+        Some of their rows may be lost, with unknown times: a task may be ahead of these marks.
         """
         self._delays_ms = delays_ms
         self._heard = set(heard)

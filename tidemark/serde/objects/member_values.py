@@ -9,7 +9,7 @@ import polars as pl
 from tidemark.core.rows.schema import JsonText, Kind, ListOf, MapOf, StructOf
 from tidemark.serde.objects.members import Member, Object
 
-Values: TypeAlias = "list[Any] | ObjectValues | ListValues | MapValues"
+Values: TypeAlias = "list[Any] | ObjectValues | ListValues"
 
 
 @dataclass
@@ -60,7 +60,7 @@ class MapValues(ListValues):
 
 
 def values_of(kind: Kind | None, member: Member) -> Values:
-    """Return no values of a kind; None: of objects of which only members are read.
+    """Return empty values of a kind, to be filled; None: of objects whose members only are read.
 
     ``member``: of the values, or of the lists that they are in.
     """
@@ -78,7 +78,7 @@ def values_of(kind: Kind | None, member: Member) -> Values:
 
 
 def object_values(type_: Object) -> ObjectValues:
-    """Return no values of objects."""
+    """Return empty values of objects, to be filled."""
     members = type_.members.items()
     return ObjectValues(
         type_, {name: [] if each.is_whole else values_of(each.kind, each) for name, each in members}

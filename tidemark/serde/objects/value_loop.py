@@ -36,14 +36,14 @@ _MOST_LOOPS = 10
 class ValueLoop:
     """Takes values of one kind.  The code is made when it is first used."""
 
-    def __init__(self, none: Callable[[], Values]) -> None:
-        """``none``: returns no values of the kind."""
-        self._none = none
+    def __init__(self, empty: Callable[[], Values]) -> None:
+        """``empty``: returns empty values of the kind, which the loop fills."""
+        self._empty = empty
         self._take: Callable[..., None] | None = None
 
     def __call__(self, values: Iterable[Any]) -> Values:
         """Return the values; the objects of an iterator are freed at once."""
-        taken = self._none()
+        taken = self._empty()
         self._take = self._take or _function(taken)
         self._take(values, *_lists(taken))
         return taken

@@ -24,7 +24,7 @@ _NO_VALUE = re.compile(NO_VALUE, re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _LONGEST = 400
 _SURELY_SHORT = 19  # digits of an integer that fits, whatever they are
-_SURELY_FLOAT = 300  # digits of a number that is no infinity as a float
+_SURELY_FLOAT = 300  # so few digits are a finite number as a float
 _DIGITS = 40  # more than any integer has
 _TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 
