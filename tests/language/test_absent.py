@@ -8,9 +8,10 @@ from tests.support.mistakes import moves
 from tidemark import PipelineError, count, prev, tumbling
 from tidemark.language.aggregated import AggregatedStream
 from tidemark.language.joins.joined_stream import JoinedStream
-from tidemark.language.keyed import KeyedStream, WindowedStream
+from tidemark.language.keyed import KeyedStream
 from tidemark.language.ordered import OrderedStream
 from tidemark.language.stream import Stream
+from tidemark.language.windowed import WindowedStream
 
 KINDS = [Stream, KeyedStream, WindowedStream, AggregatedStream, OrderedStream, JoinedStream]
 

@@ -93,8 +93,9 @@ def _methods() -> dict[str, list[str]]:
     # These modules use this one.
     from tidemark.language.aggregated import AggregatedStream
     from tidemark.language.joins.joined_stream import JoinedStream
-    from tidemark.language.keyed import KeyedStream, WindowedStream
+    from tidemark.language.keyed import KeyedStream
     from tidemark.language.stream import Stream
+    from tidemark.language.windowed import WindowedStream
 
     kinds = (Stream, KeyedStream, WindowedStream, AggregatedStream, JoinedStream)
     return {

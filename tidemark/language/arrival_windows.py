@@ -5,7 +5,6 @@ See docs/semantics.md, "Windows in order of arrival".
 
 from dataclasses import dataclass
 from math import floor, isfinite
-from typing import get_args
 
 import polars as pl
 
@@ -16,6 +15,7 @@ from tidemark.core.rows.expression import (
     require_column,
     require_expression,
 )
+from tidemark.core.rows.options import require_choice
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.core.rows.row_operators import WithColumns
 from tidemark.core.windows.arrival import (
@@ -108,8 +108,7 @@ def count_window(
     ``order``: rows are counted as they arrive, or with ``"event_time"`` in order of event time,
     once time has passed them.
     """
-    if order not in get_args(RowOrder):
-        raise PipelineError(f"count_window(order): {order!r} is not one of {get_args(RowOrder)}")
+    require_choice(order, RowOrder, "count_window(order)")
     by_event_time = order == "event_time"
     _require_rows(size, "count_window(size)")
     if slide is None:

@@ -1,33 +1,22 @@
-"""Keyed streams: windows over the rows of each key, and their aggregates."""
+"""Keyed streams: what can be done with the rows of each key."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, get_args
+from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 
-from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.ordered.values import RowValue
-from tidemark.core.operators.ports import ALL, shown_key
-from tidemark.core.rows.byte_text import has_bytes
-from tidemark.core.rows.expression import as_written
-from tidemark.core.rows.options import require_boolean
-from tidemark.core.time.duration import Duration, duration_ms
-from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger, late_rows_of, on_update
-from tidemark.core.windows.window import LONGEST_WINDOW_MS, Hopping, Session
+from tidemark.core.operators.ports import ALL
+from tidemark.core.time.duration import Duration
+from tidemark.core.windows.trigger import Trigger, on_update
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
-from tidemark.language.arrival_windows import (
-    ArrivalWindowSpec,
-    discarding,
-    global_window,
-    require_publishing_trigger,
-    resolve_windows,
-)
+from tidemark.language.arrival_windows import ArrivalWindowSpec, global_window
 from tidemark.language.output import publish_rows
-from tidemark.language.stream_windows import same_windows, with_gap
+from tidemark.language.windowed import WindowedStream, in_windows
 from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
 from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import (
@@ -36,12 +25,8 @@ from tidemark.plan.logical import (
     Format,
     Node,
     SessionLateness,
-    Stage,
     Window,
-    WindowDefinition,
 )
-from tidemark.plan.names import require_values
-from tidemark.plan.operators.replacing import require_no_arrival, require_replaceable
 
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
@@ -77,7 +62,7 @@ class KeyedStream:
         lateness: SessionLateness | None = None,
         accumulation: Accumulation = "accumulating",
         empty: bool = False,
-    ) -> "WindowedStream":
+    ) -> WindowedStream:
         """Group the rows of each key in windows.
 
         ``allowed_lateness``: how long after its end a window accepts rows.  ``trigger``: when panes
@@ -90,60 +75,21 @@ class KeyedStream:
         Raises:
             PipelineError: an option does not fit the windows, or a column's type or name does not.
         """
-        by_processing_time = isinstance(window, ProcessingTime)
-        if isinstance(window, ProcessingTime):
-            _require_no_lateness(allowed_lateness, lateness)
-            window = window.window
-        _require_trigger(trigger)
-        require_boolean(empty, "window(empty)")
-        lateness_ms = duration_ms(allowed_lateness, "window(allowed_lateness)")
-        _require_late_rows(trigger, lateness_ms)
-        if empty:
-            _require_filled(window, trigger)
-        if isinstance(window, ArrivalWindowSpec):
-            _require_no_lateness(allowed_lateness, lateness)
-            _require_choice(accumulation, Accumulation, "window(accumulation)")
-            return self._in_arrival_order(window, trigger, accumulation)
-        node, window = self._windows_on(window)
-        if window.longest_ms > LONGEST_WINDOW_MS:
-            raise PipelineError(
-                f"window: {window!r} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
-            )
-        if lateness_ms < 0:
-            raise PipelineError(f"window(allowed_lateness): {allowed_lateness!r} is negative")
-        _require_choice(accumulation, Accumulation, "window(accumulation)")
-        _require_lateness(window, lateness)
-        windowed = WindowDefinition(
-            node,
+        return in_windows(
+            self.dataflow,
+            self.node,
             self.key,
             window,
-            lateness_ms + node.behind_ms,
-            trigger or OnClose(),
-            lateness or "strict",
-            accumulation,
-            by_processing_time,
-            empty,
+            allowed_lateness=allowed_lateness,
+            trigger=trigger,
+            lateness=lateness,
+            accumulation=accumulation,
+            empty=empty,
         )
-        require_replaceable(windowed)
-        return WindowedStream(self.dataflow, windowed)
-
-    def _windows_on(self, window: Window | SameWindows | DynamicGapSession) -> tuple[Node, Window]:
-        """Return the windows, and the stream with the columns that they need."""
-        if isinstance(window, DynamicGapSession):
-            return with_gap(self.node, window)
-        if isinstance(window, SameWindows):
-            return self.node, same_windows(self.node)
-        if not isinstance(window, Window):
-            raise PipelineError(
-                f"window: {as_written(window)} is not a window; use tumbling(), hopping(), "
-                "calendar(), sliding(), session(), processing_time(), count_window(), delta(), "
-                "punctuation(), global_window() or same()"
-            )
-        return self.node, window
 
     def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
         """Compute running values of each key over all its rows so far: one pane for each row."""
-        return self._in_arrival_order(global_window(), on_update()).aggregate(**aggregates)
+        return self.window(global_window(), trigger=on_update()).aggregate(**aggregates)
 
     def distinct_by(self, *columns: str, within: Duration) -> "Stream":
         """Keep the first row of each value of ``columns``, and the next only after ``within``.
@@ -267,114 +213,3 @@ class KeyedStream:
                 "order of their partitions"
             )
         publish_rows(self.dataflow, self.node, self.key, name, format)
-
-    def _in_arrival_order(
-        self,
-        window: ArrivalWindowSpec,
-        trigger: Trigger | None,
-        accumulation: Accumulation = "accumulating",
-    ) -> "WindowedStream":
-        used = trigger or OnClose()
-        node, windows = resolve_windows(self.node, window)
-        require_publishing_trigger(windows, used)
-        if accumulation == "discarding":
-            windows, used, accumulation = discarding(windows, used)
-        windowed = WindowDefinition(node, self.key, windows, 0, used, accumulation=accumulation)
-        require_replaceable(windowed)
-        return WindowedStream(self.dataflow, windowed)
-
-
-def _require_no_lateness(allowed_lateness: Duration, lateness: object) -> None:
-    """Raise PipelineError for options of lateness on windows without late rows."""
-    if allowed_lateness != 0 or lateness is not None:
-        raise PipelineError(
-            "window(allowed_lateness, lateness): windows by rows or by processing time do not wait "
-            "for late rows; leave them out"
-        )
-
-
-def _require_trigger(trigger: object) -> None:
-    if trigger is not None and not isinstance(trigger, Trigger):
-        raise PipelineError(
-            f"window(trigger): {as_written(trigger)} is not a trigger; use on_close(), on_final(), "
-            "on_update() or every()"
-        )
-
-
-def _require_late_rows(trigger: Trigger | None, lateness_ms: int) -> None:
-    if late_rows_of(trigger or OnClose()) > 1 and lateness_ms == 0:
-        raise PipelineError(
-            f"window(trigger): {trigger!r}: without allowed_lateness a window accepts no rows "
-            "after its end; add allowed_lateness, or leave out late"
-        )
-
-
-def _require_filled(window: object, trigger: Trigger | None) -> None:
-    if not isinstance(window, Hopping | Calendar):
-        raise PipelineError(
-            "window(empty): only tumbling(), hopping() and calendar() have windows without rows"
-        )
-    if not isinstance(trigger or OnClose(), OnClose | OnFinal):
-        raise PipelineError(
-            f"window(empty): trigger {trigger!r} does not publish windows at their close; use "
-            "on_close() or on_final()"
-        )
-    if late_rows_of(trigger or OnClose()) > 1:
-        raise PipelineError("window(empty): on_close(late=...) cannot be combined with empty=True")
-
-
-def _require_choice(value: object, choices: object, what: str) -> None:
-    if value not in get_args(choices):
-        raise PipelineError(f"{what}: {value!r} is not one of {get_args(choices)}")
-
-
-def _require_lateness(window: Window, lateness: object) -> None:
-    if lateness is None:
-        return
-    if not isinstance(window, Session):
-        raise PipelineError(f"window(lateness): {lateness!r} is an option of session() only")
-    _require_choice(lateness, SessionLateness, "window(lateness)")
-
-
-@dataclass(frozen=True, eq=False)
-class WindowedStream:
-    """A keyed stream in windows."""
-
-    dataflow: Dataflow
-    windowed: WindowDefinition
-
-    def __repr__(self) -> str:
-        return f"WindowedStream({self.windowed.window.label})"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AbsentMethodError, with what to write instead."""
-            raise absent(self, name)
-
-    def aggregate(self, **aggregates: AggregateFunction) -> "AggregatedStream":
-        """Compute named values of each window: ``aggregate(pops=count(), best=max("score"))``.
-
-        Raises:
-            PipelineError: a value is not an aggregate, does not fit the columns, or its name is
-                taken.
-        """
-        for name, aggregate in aggregates.items():
-            if not callable(getattr(aggregate, "parts", None)):
-                raise PipelineError(
-                    f"aggregate({name}): {as_written(aggregate)} is not an aggregate; use count(), "
-                    "sum('column') or another aggregate of tidemark"
-                )
-        require_values(list(aggregates), shown_key(self.windowed.key), "aggregate")
-        aggregation = Aggregation(aggregates, self.windowed.node.columns)
-        require_no_arrival(self.windowed.node, aggregation)
-        for name, dtype in aggregation.types.items():
-            if has_bytes(dtype):
-                raise PipelineError(
-                    f"{name}={aggregates[name]}: results cannot hold bytes ({dtype}); make "
-                    "them text first, such as col('body').bin.encode('base64')"
-                )
-        # A stream makes keyed streams, and their results are a stream again.
-        from tidemark.language.aggregated import aggregated
-
-        return aggregated(self.dataflow, Stage(self.windowed, aggregation))

@@ -1,5 +1,7 @@
 """Checks of options that several functions of the language take."""
 
+from typing import get_args
+
 import polars as pl
 
 from tidemark.errors import PipelineError
@@ -9,6 +11,12 @@ def require_boolean(value: object, what: str) -> None:
     """Raise PipelineError if ``value`` is not a Boolean; ``what`` names function and option."""
     if not isinstance(value, bool):
         raise PipelineError(f"{what}: {value!r} is not True or False")
+
+
+def require_choice(value: object, choices: object, what: str) -> None:
+    """Raise PipelineError if ``value`` is not one of a Literal type; ``what`` names the option."""
+    if value not in get_args(choices):
+        raise PipelineError(f"{what}: {value!r} is not one of {get_args(choices)}")
 
 
 def require_zone(zone: object, what: str) -> None:

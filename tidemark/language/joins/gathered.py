@@ -11,8 +11,8 @@ from tidemark.core.operators.joins.gathering_join import First
 from tidemark.core.rows.expression import as_written, require_column, require_expression
 from tidemark.errors import PipelineError
 from tidemark.language.joins.sides import types_of
+from tidemark.language.windowed import require_aggregates
 from tidemark.plan.logical import AnyJoinStage, JoinStage, Node, TableStage
-from tidemark.plan.names import require_values
 
 
 def first_of(columns: Mapping[str, pl.DataType], stage: AnyJoinStage, by: object) -> Node:
@@ -41,13 +41,7 @@ def aggregated_partners(
 ) -> Node:
     """Return the rows of ``JoinedStream.aggregate``; ``columns``: of the join."""
     plain = _plain(stage, "aggregate")
-    for name, aggregate in aggregates.items():
-        if not callable(getattr(aggregate, "parts", None)):
-            raise PipelineError(
-                f"aggregate({name}): {as_written(aggregate)} is not an aggregate; use count(), "
-                "sum('column') or another aggregate of tidemark"
-            )
-    require_values(list(aggregates), plain.key, "aggregate")
+    require_aggregates(aggregates, plain.key)
     own = [name for name in columns if name not in plain.shown[1].values()]
     for name in aggregates:
         if name in own:

@@ -1,11 +1,10 @@
 """Joins of two streams: the rows that pair, and the rows without a partner."""
 
-from typing import get_args
-
 import polars as pl
 
 from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.side import Kind
+from tidemark.core.rows.options import require_choice
 from tidemark.core.time.duration import Duration
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Session
@@ -46,8 +45,7 @@ def joined(
     for node, _ in (left, right):
         require_rows_that_stay([node], "join")
         require_not_late(node, "join")
-    if how not in get_args(Kind):
-        raise PipelineError(f"join(how): {how!r} is not one of {get_args(Kind)}")
+    require_choice(how, Kind, "join(how)")
     if isinstance(max_pairs, bool) or not isinstance(max_pairs, int) or max_pairs < 1:
         raise PipelineError(f"join(max_pairs): {max_pairs!r} is not a positive integer")
     bounds = bounds_of(left.node, within, max_within, keep, window)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, get_args
 import polars as pl
 
 from tidemark.core.operators.joins.table_join import TableKind, Wait
-from tidemark.core.rows.options import require_boolean
+from tidemark.core.rows.options import require_boolean, require_choice
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
@@ -87,8 +87,7 @@ def joined_with_table(
             f"join(how): {how!r} is not one of {get_args(TableKind)}; versions of a table that no "
             "row asks for have no result"
         )
-    if wait not in get_args(Wait):
-        raise PipelineError(f"join(wait): {wait!r} is not one of {get_args(Wait)}")
+    require_choice(wait, Wait, "join(wait)")
     lateness_ms = lateness_of(allowed_lateness)
     on_close = is_on_close(trigger) and lateness_ms > 0 and wait == "event_time"
     shown = shown_of(left, right, suffix)
