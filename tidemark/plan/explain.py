@@ -125,9 +125,9 @@ def _operator_text(operator: OperatorPlan) -> str:
 
 
 def _source_text(source: SourcePlan) -> str:
-    columns = ", ".join(f"{name} {text}" for name, text in source.schema.texts().items())
     if source.static is not None:
         return _static_text(source, source.static)
+    columns = ", ".join(f"{name} {text}" for name, text in source.schema.texts().items())
     form = [] if source.format == JSON else [f"format {source.format}"]
     parts = [
         f"source {_topics(source)} ({columns})",

@@ -37,6 +37,12 @@ def click(run, *rows):
     run.send("clicks", *({"user": user, "at": at} for user, at in rows))
 
 
+def load_again(run, path, text):
+    run.crash("ingest")
+    path.write_text(text, "utf-8")
+    run.restart("ingest")
+
+
 def found(run, column="name"):
     return sorted((row["user"], row["at"], row[column]) for row in run.published("named"))
 
@@ -58,9 +64,7 @@ def test_the_clock_of_the_table_is_never_waited_for(users):
 def test_a_changed_row_counts_from_its_load_on(users):
     run = InProcess(shop(users), now_ms=5_000)
     click(run, (1, 1_000), (1, 2_000))
-    run.crash("ingest")
-    users.write_text("user,name\n1,Anna\n3,Cy\n", "utf-8")
-    run.restart("ingest")
+    load_again(run, users, "user,name\n1,Anna\n3,Cy\n")
     click(run, (1, 4_999), (2, 4_999), (3, 4_999), (1, 5_000), (2, 5_000), (3, 5_000), (0, 6_000))
     assert found(run) == [
         (1, 1_000, "Ann"),
@@ -77,9 +81,7 @@ def test_a_changed_row_counts_from_its_load_on(users):
 def test_a_load_behind_the_clock_changes_no_final_answer(users):
     run = InProcess(shop(users), now_ms=5_000)
     click(run, (1, 7_000), (1, 8_000))
-    run.crash("ingest")
-    users.write_text("user,name\n1,Anna\n", "utf-8")
-    run.restart("ingest")
+    load_again(run, users, "user,name\n1,Anna\n")
     click(run, (1, 8_001), (0, 9_000))
     assert found(run) == [(1, 7_000, "Ann"), (1, 8_000, "Anna"), (1, 8_001, "Anna")]
 

@@ -20,10 +20,12 @@ from tidemark.language.keyed import KeyedStream
 from tidemark.language.stream import Stream
 from tidemark.plan.logical import KeyedNode
 from tidemark.plan.names import require_new_columns
+from tidemark.plan.operators.late import require_not_late
+from tidemark.plan.operators.replacing import require_rows_that_stay
 
 
 def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
-    """Return the sides of a join, which have the same key."""
+    """Return the sides of a join: streams with one key, without rows of updates() or late rows."""
     if not isinstance(second, KeyedStream):
         hint = "; call key_by() on it" if isinstance(second, Stream) else ""
         raise PipelineError(f"join: {as_written(second)} is not a keyed stream{hint}")
@@ -50,6 +52,9 @@ def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
                 f"join: key column {name!r} is {mine} in the left stream and {other} in the right "
                 "one; cast one of them before key_by(), with with_columns()"
             )
+    for each in (left, right):
+        require_rows_that_stay([each.node], "join")
+        require_not_late(each.node, "join")
     return left, right
 
 

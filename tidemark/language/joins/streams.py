@@ -21,8 +21,6 @@ from tidemark.language.joins.sides import (
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import JoinStage, Node
-from tidemark.plan.operators.late import require_not_late
-from tidemark.plan.operators.replacing import require_rows_that_stay
 
 
 def joined(
@@ -42,9 +40,6 @@ def joined(
 ) -> JoinedStream:
     """Return the stream of the pairs of two keyed streams; see ``KeyedStream.join``."""
     left, right = sides_of(left_stream, right_stream)
-    for node, _ in (left, right):
-        require_rows_that_stay([node], "join")
-        require_not_late(node, "join")
     require_choice(how, Kind, "join(how)")
     if isinstance(max_pairs, bool) or not isinstance(max_pairs, int) or max_pairs < 1:
         raise PipelineError(f"join(max_pairs): {max_pairs!r} is not a positive integer")

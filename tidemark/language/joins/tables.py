@@ -24,8 +24,6 @@ from tidemark.language.joins.sides import (
 from tidemark.language.joins.tombstones import with_tombstones
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.logical import Node, TableStage
-from tidemark.plan.operators.late import require_not_late
-from tidemark.plan.operators.replacing import require_rows_that_stay
 from tidemark.serde.formats.source_format import DebeziumFormat
 
 
@@ -79,9 +77,6 @@ def joined_with_table(
     for name in unfit:
         raise PipelineError(f"join({name}): a join with a table has no such option; leave it out")
     left, right = sides_of(stream, table.stream)
-    for node, _ in (left, right):
-        require_rows_that_stay([node], "join")
-        require_not_late(node, "join")
     if how not in get_args(TableKind):
         raise PipelineError(
             f"join(how): {how!r} is not one of {get_args(TableKind)}; versions of a table that no "
