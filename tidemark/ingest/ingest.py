@@ -50,6 +50,11 @@ class Progress:
         """The watermark that marks have."""
         return NEVER_MS if self.loading else self.watermark_ms
 
+    def idle_mark(self, source: str, silence_ms: int = 0) -> SourceMark:
+        """Return the mark that says that the source is silent from here on, or gone."""
+        offset, watermark_ms = self.next_offset, self.shown_ms
+        return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, silence_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class IngestOutput:

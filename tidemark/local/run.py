@@ -202,9 +202,7 @@ class LocalRun:
         progress = self._progress[topic]
         if progress.loading:
             self._progress[topic] = progress = replace(progress, loading=False)
-            offset, watermark_ms = progress.next_offset, progress.watermark_ms
-            mark = SourceMark(f"{topic}/0", offset, offset, watermark_ms, watermark_ms, idle=True)
-            self._write(SegmentBuilder(epoch=0), [mark])
+            self._write(SegmentBuilder(epoch=0), [progress.idle_mark(f"{topic}/0")])
 
     def _write(self, builder: SegmentBuilder, marks: Sequence[SourceMark] = ()) -> None:
         """Write segments to the logs, and let the operators process them."""

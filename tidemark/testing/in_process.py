@@ -131,10 +131,7 @@ class InProcess(Scenario):
         for topic in self._statics:
             progress = replace(self._progress[topic, 0], loading=False)
             self._progress[topic, 0] = progress
-            offset, watermark_ms = progress.next_offset, progress.watermark_ms
-            marks.append(
-                SourceMark(f"{topic}/0", offset, offset, watermark_ms, watermark_ms, idle=True)
-            )
+            marks.append(progress.idle_mark(f"{topic}/0"))
         self._write(SegmentBuilder(epoch=0), marks)
         self._work()
 
@@ -173,10 +170,8 @@ class InProcess(Scenario):
         if INGEST in self._down:
             raise ConfigurationError(f"idle({topic!r}): ingest is down, so no silence is recorded")
         self._join(topic)
-        past = self._progress[topic, partition]
-        offset, watermark_ms = past.next_offset, past.watermark_ms
-        source = f"{topic}/{partition}"
-        mark = SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, silence_ms)
+        progress = self._progress[topic, partition]
+        mark = progress.idle_mark(f"{topic}/{partition}", silence_ms)
         self._write(SegmentBuilder(epoch=0), [mark])
         self._work()
 

@@ -82,10 +82,7 @@ class Departures:
         for at in (Partition(topic, number) for number in range(count)):
             owned = sources.pop(at, None)
             end = self._end(at) if owned is None else owned.progress
-            offset, watermark_ms = end.next_offset, end.shown_ms
-            self.marks.append(
-                SourceMark(str(at), offset, offset, watermark_ms, watermark_ms, idle=True)
-            )
+            self.marks.append(end.idle_mark(str(at)))
         before = self._known.get(topic) or source_program(self._plan.source_of(topic))
         self._record(topic, msgspec.structs.replace(before, gone=True))
 

@@ -141,8 +141,7 @@ class OwnedSource:
 
     def mark(self, source: str) -> SourceMark:
         """Return the mark that says that the source is silent."""
-        offset, watermark_ms = self.progress.next_offset, self.progress.shown_ms
-        return SourceMark(source, offset, offset, watermark_ms, watermark_ms, True, self.silence_ms)
+        return self.progress.idle_mark(source, self.silence_ms)
 
     def stats(self, source: str) -> SourceStats:
         """Return the state of the source for the stats."""

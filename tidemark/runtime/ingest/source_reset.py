@@ -19,7 +19,7 @@ from typing import Literal
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tidemark.core.time.segment import NEVER_MS, Segment, SourceMark
+from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.ingest import Progress
 from tidemark.ingest.segment_builder import EPOCH
@@ -205,17 +205,7 @@ class SourceReset:
 
     def _farewell(self, log: LogPlan) -> Segment:
         """Return a segment that says that the partitions that are gone are idle."""
-        marks = [
-            SourceMark(
-                name,
-                ended.next_offset,
-                ended.next_offset,
-                ended.watermark_ms,
-                ended.watermark_ms,
-                idle=True,
-            )
-            for name, ended in self._gone.items()
-        ]
+        marks = tuple(ended.idle_mark(name) for name, ended in self._gone.items())
         there = require_raw(self.admin, self.plan)
         partitions = {topic: there[topic] for topic in sorted(there) if log.reads(topic)}
-        return Segment(EPOCH, 0, tuple(marks), partitions, now_ms(), {})
+        return Segment(EPOCH, 0, marks, partitions, now_ms(), {})
