@@ -3,7 +3,7 @@
 When blocks are merged follows size-tiered compaction, as in log-structured merge trees.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -48,6 +48,14 @@ def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
         return frame.slice(int(at[0]), at.size)
     index = pl.Series(at.astype(np.uint32))
     return pl.DataFrame([column[index] for column in frame])
+
+
+def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Return rows with these columns only; one that is missing is null."""
+    return rows.select(
+        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in columns.items()
+    )
 
 
 def in_one_chunk(frame: pl.DataFrame) -> pl.DataFrame:

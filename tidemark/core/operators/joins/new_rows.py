@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tidemark.core.operators.joins.identity import Ids
+from tidemark.core.operators.identity import Ids
 from tidemark.core.operators.joins.time_index import Run
 from tidemark.core.state.keyed_lines import Mask, Numbers, hashes_of
 from tidemark.core.time.segment import EVENT_TIME

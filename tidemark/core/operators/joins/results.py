@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_pairs
+from tidemark.core.operators.identity import Ids, hex_texts, ids_of_pairs
 from tidemark.core.operators.joins.new_rows import MATCHED, PUBLISHED, WAITING, columns_of
 from tidemark.core.operators.joins.pairs import Pairs
 from tidemark.core.operators.joins.side import Kind, Side

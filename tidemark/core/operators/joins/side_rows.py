@@ -1,16 +1,16 @@
 """The state of one side of a join: its rows, found by key and event time.
 
-Rows lie in blocks (row_blocks.py).  What searches need is in memory, by place: facts of each row, a
-time index (time_index.py), and the times at which rows without a partner are due.  ``purge`` drops
-blocks.  Once most places are empty, rows get new places.
+Rows lie in blocks (core/state/row_blocks.py).  What searches need is in memory, by place: facts of
+each row, a time index (time_index.py), and the times at which rows without a partner are due.
+``purge`` drops blocks.  Once most places are empty, rows get new places.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.identity import Ids
+from tidemark.core.operators.identity import Ids
 from tidemark.core.operators.joins.new_rows import (
     HIGH,
     LOW,
@@ -26,12 +26,13 @@ from tidemark.core.operators.joins.new_rows import (
     columns_of,
     run_by_key,
 )
-from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
 from tidemark.core.operators.joins.time_index import Run, TimeIndex, find, pairs_of
 from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import BlockStore
+from tidemark.core.state.blocks import conformed
 from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Numbers
+from tidemark.core.state.row_blocks import RowBlock, RowBlocks
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS
 
 _PIECE_ROWS = 32_768
@@ -291,11 +292,3 @@ class SideRows:
         self._due.validate()
         self._rows.validate(self._next)
         assert self._next <= self._facts.at_ms.size, "places without facts"
-
-
-def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Return rows with these columns only; one that is missing is null."""
-    return rows.select(
-        pl.col(name).cast(dtype) if name in rows.columns else pl.lit(None, dtype).alias(name)
-        for name, dtype in columns.items()
-    )

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.identity import ids_in_windows, ids_of_rows
+from tidemark.core.operators.identity import ids_in_windows, ids_of_rows
 from tidemark.core.operators.joins.new_rows import REACH, NewRows, RowFacts, SideSpec, columns_of
 from tidemark.core.operators.joins.pairs import Arrived, Matcher, Taken
 from tidemark.core.operators.joins.results import Results

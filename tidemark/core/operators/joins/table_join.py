@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tidemark.core.operators.identity import hex_texts, ids_of_rows
 from tidemark.core.operators.joins.answered_rows import AnsweredRows, answers_of
-from tidemark.core.operators.joins.identity import hex_texts, ids_of_rows
 from tidemark.core.operators.joins.recorded_order import answers_in_recorded_order
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.table_state import LeftRows, TableState

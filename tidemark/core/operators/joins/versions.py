@@ -26,7 +26,7 @@ from tidemark.core.operators.joins.version_runs import (
 )
 from tidemark.core.operators.operator import Changes, Mask, Numbers
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.state.blocks import in_one_chunk, lines_at, size_tier, total_bytes
+from tidemark.core.state.blocks import conformed, in_one_chunk, lines_at, size_tier, total_bytes
 from tidemark.core.state.keyed_lines import Hashes, hashes_of, same_keys
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SOURCE, SUB_ROW
 
@@ -91,7 +91,7 @@ class Versions:
     def add(self, versions: pl.DataFrame) -> None:
         """Add versions: the columns of the table, FROM, RANK, and DELETED."""
         if versions.height:
-            versions = self._conformed(versions)
+            versions = conformed(versions, self._schema)
             self._added.append(versions)
             self._put(versions)
 
@@ -236,7 +236,7 @@ class Versions:
     def apply(self, changes: Changes) -> None:
         """Add versions of a changelog."""
         if VERSIONS in changes:
-            self._put(self._conformed(changes[VERSIONS]))
+            self._put(conformed(changes[VERSIONS], self._schema))
 
     def purge(self, clock_ms: int) -> None:
         """Drop runs that no row can reach, and other such versions before they are many."""
@@ -248,13 +248,6 @@ class Versions:
             self._merge(slice(None))
             self._after_merge = len(self)
         self._after_merge = min(self._after_merge, len(self))
-
-    def _conformed(self, versions: pl.DataFrame) -> pl.DataFrame:
-        """Return versions with the columns of the table as it is now; new ones are null."""
-        return versions.select(
-            pl.col(name) if name in versions.columns else pl.lit(None, dtype).alias(name)
-            for name, dtype in self._schema.items()
-        )
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.stable_hash import mixed
-from tidemark.core.operators.joins.identity import Ids, hex_texts, ids_of_rows
+from tidemark.core.operators.identity import Ids, hex_texts, ids_of_rows
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.patterns.key_run import Found
 from tidemark.core.operators.patterns.partial import STEP_BITS

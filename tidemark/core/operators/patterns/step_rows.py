@@ -6,11 +6,10 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.joins.row_blocks import RowBlock, RowBlocks
-from tidemark.core.operators.joins.side_rows import conformed
 from tidemark.core.operators.operator import Changes, Mask, Numbers
 from tidemark.core.state.block_store import BlockStore
-from tidemark.core.state.blocks import lines_at
+from tidemark.core.state.blocks import conformed, lines_at
+from tidemark.core.state.row_blocks import RowBlock, RowBlocks
 from tidemark.core.time.segment import EVENT_TIME
 
 ROWS = "rows"

@@ -14,8 +14,8 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.constructors import collect
+from tidemark.core.operators.identity import ids_of_pairs
 from tidemark.core.operators.joins.gathering_join import portions
-from tidemark.core.operators.joins.identity import ids_of_pairs
 from tidemark.core.operators.joins.new_rows import columns_of
 from tidemark.core.operators.joins.results import END_MS
 from tidemark.core.operators.joins.sessions.results import Members, SessionResults, counts_before

@@ -9,7 +9,7 @@ import polars as pl
 
 from tidemark.core.aggregates.basic import ORDER as ROW_ORDER
 from tidemark.core.aggregates.lists import flattened
-from tidemark.core.operators.joins.identity import Ids, ids_in_windows, ids_of_pairs, ids_of_rows
+from tidemark.core.operators.identity import Ids, ids_in_windows, ids_of_pairs, ids_of_rows
 from tidemark.core.operators.joins.new_rows import columns_of
 from tidemark.core.operators.joins.results import END_MS, START_MS, Results, named
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID

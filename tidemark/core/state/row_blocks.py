@@ -49,7 +49,7 @@ class RowBlock:
 
 
 class RowBlocks:
-    """The rows of one side of a join."""
+    """Rows in order of arrival, read by place."""
 
     def __init__(self, schema: pl.Schema, store: BlockStore) -> None:
         """Start empty."""
