@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
+
+from tidemark.core.aggregates.lists import unflattened
 
 STEP_BITS = 6
 """A row of a match is one number: its place, shifted by this, and the number of its step."""
@@ -58,13 +59,14 @@ def packed(partials: Sequence[Sequence[Partial]]) -> pl.Series:
 
     Of each partial match: time, closed targets, stage, number of rows, rows.
     """
-    numbers, bounds = list[int](), [0]
+    numbers, sizes = list[int](), list[int]()
     for some in partials:
+        before = len(numbers)
         for each in some:
             numbers.extend((each.first_ms, each.closed, each.stage, len(each.refs), *each.refs))
-        bounds.append(len(numbers))
-    offsets = pa.array(bounds, pa.int64())
-    return pl.Series(pa.LargeListArray.from_arrays(offsets, pa.array(numbers, pa.int64())))
+        sizes.append(len(numbers) - before)
+    key = np.repeat(np.arange(len(sizes)), np.array(sizes, np.int64))
+    return unflattened(key, pl.Series(numbers, dtype=pl.Int64), len(sizes))
 
 
 def unpacked(lists: pl.Series) -> list[list[Partial]]:

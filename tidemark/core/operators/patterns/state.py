@@ -22,7 +22,7 @@ Changelogs store the names, so their values never change.
 """
 
 PARTIAL = "@partial"
-"""Column of a line: the partial matches of a key as numbers, see ``automaton.packed``."""
+"""Column of a line: the partial matches of a key as numbers, see ``partial.packed``."""
 
 FIRST = "@first"
 """Fact of a line, Int64 ms: the time of the first row of its oldest partial match."""
