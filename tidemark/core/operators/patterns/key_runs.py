@@ -66,7 +66,8 @@ def _used(automaton: Automaton, bits: Numbers, key_of: Numbers, is_open: Mask) -
     """Return the rows that a partial match may take, or that end one.
 
     These are the rows of a key with partial matches, and of other keys from a row on that fulfils
-    the condition of a first step.  Of rows in a row that fulfil nothing, the first tells all.
+    the condition of a first step.  Of rows one after the other that fulfil no condition, the first
+    is enough.
     """
     row = np.arange(bits.size)
     starting = row[bits & automaton.starting != 0][::-1]
