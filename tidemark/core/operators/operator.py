@@ -67,11 +67,11 @@ class State(Protocol):
 
 
 class TooManyResultsError(Exception):
-    """Some rows have too many results to make them at once; the first ``places`` have not."""
+    """Some rows have too many results to make at once."""
 
     def __init__(self, places: int) -> None:
         """Say how many places in log order to take, from the first row on: at least one."""
-        super().__init__(f"too many results at once; the rows at {places} places have few enough")
+        super().__init__(f"too many results at once: take rows at {places} places in log order")
         self.places = places
 
 

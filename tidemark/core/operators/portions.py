@@ -93,7 +93,7 @@ def process_some(
 ) -> tuple[Frames, Frames, int]:
     """Process rows from a place on; return them, what they publish, and the number of places.
 
-    These are fewer than ``rows`` if so many have too many results.
+    It processes fewer than ``rows`` places if their rows would have too many results.
     """
     while True:
         some = rows_between(sides, taken, taken + rows)
@@ -105,12 +105,12 @@ def process_some(
             rows = error.places
 
 
-def joined(processed: Frames, advanced: Frames) -> Frames:
-    """Return the rows of each port: those of ``process``, then those of ``advance``."""
+def joined(before: Frames, after: Frames) -> Frames:
+    """Return the rows of each port: those of ``before``, then those of ``after``."""
     return {
-        **processed,
+        **before,
         **{
-            port: pl.concat([processed[port], frame]) if port in processed else frame
-            for port, frame in advanced.items()
+            port: pl.concat([before[port], frame]) if port in before else frame
+            for port, frame in after.items()
         },
     }

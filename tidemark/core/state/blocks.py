@@ -58,6 +58,12 @@ def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.Data
     )
 
 
+def order_by(columns: Iterable[pl.Series]) -> Numbers:
+    """Return the order of lines by the first column, then by the next ones; null comes first."""
+    by = pl.DataFrame([column.alias(str(number)) for number, column in enumerate(columns)])
+    return by.select(pl.arg_sort_by(*by.columns)).to_series().to_numpy().astype(np.int64)
+
+
 def in_one_chunk(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with one chunk per column; column by column, as ``lines_at``."""
     return pl.DataFrame([column.rechunk() for column in frame])

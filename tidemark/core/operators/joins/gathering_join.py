@@ -15,6 +15,7 @@ from tidemark.core.aggregates.aggregate import ROWS as FOLDED
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.chosen_row import comparable, rank_of
 from tidemark.core.operators.joins.new_rows import NewRows, columns_of
+from tidemark.core.operators.joins.pairs import ranges_of_rows
 from tidemark.core.operators.joins.results import Results, named
 from tidemark.core.operators.joins.side_rows import SideRows
 from tidemark.core.operators.joins.state import JoinState
@@ -24,7 +25,7 @@ from tidemark.core.operators.operator import Frames
 from tidemark.core.rows.expression import output_types
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.state.blocks import lines_at
+from tidemark.core.state.blocks import lines_at, order_by
 from tidemark.core.state.keyed_lines import Numbers, same_keys
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
 
@@ -108,10 +109,7 @@ class GatheredResults(Results):
             return np.lexsort((low, at_ms, row))
         first_by, _ = row_values(by, values, self._by_type)
         found = comparable(first_by)
-        ordered = [pl.Series(row), rank_of(found), found, pl.Series(at_ms), pl.Series(low)]
-        numbered = pl.DataFrame([each.alias(str(n)) for n, each in enumerate(ordered)])
-        place = numbered.select(pl.arg_sort_by(*numbered.columns)).to_series()
-        return place.to_numpy().astype(np.int64)
+        return order_by((pl.Series(row), rank_of(found), found, pl.Series(at_ms), pl.Series(low)))
 
     def _gathered(self, values: pl.DataFrame, row: Numbers, size: int) -> pl.DataFrame:
         """Return what ``size`` left rows show of their partners, which are in order."""
@@ -196,22 +194,8 @@ class GatheringJoin(StreamJoin):
         row, partner = row[order], partner[order]
         after = np.cumsum(counts_of(matches, due.size))
         made = []
-        for begin, stop in portions(after, _MOST_PAIRS):
+        for begin, stop in ranges_of_rows(after, _MOST_PAIRS):
             first, last = np.searchsorted(row, (begin, stop))
             some = row[first:last] - begin
             made.append(self._results.of_left(due[begin:stop], some, partner[first:last], state))
         return pl.concat(made)
-
-
-def portions(pairs_until: Numbers, most: int) -> list[tuple[int, int]]:
-    """Return ranges of rows with up to ``most`` pairs each, or one row; at least one range.
-
-    ``pairs_until``: the number of pairs of each row and those before it.
-    """
-    found, begin, done = [], 0, 0
-    while begin < pairs_until.size:
-        stop = int(np.searchsorted(pairs_until, done + most, "right"))
-        stop = max(stop, begin + 1)
-        found.append((begin, stop))
-        begin, done = stop, int(pairs_until[stop - 1])
-    return found or [(0, 0)]

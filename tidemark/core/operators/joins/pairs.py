@@ -128,23 +128,25 @@ class Matcher:
         most_right = _most_by(right.taken, of_right, _count(right.taken))
         return most_left <= most, (most_right <= most) | self.own_reach
 
-    def accepted(self, left: Arrived, right: Arrived, max_pairs: int) -> tuple[Mask, Mask]:
+    def accepted(
+        self, found: Found, left: Arrived, right: Arrived, max_pairs: int
+    ) -> tuple[Mask, Mask]:
         """Mark the taken rows that have at most ``max_pairs`` accepted partners before them.
 
         The limit holds for each row that they are of.  A row counts for later ones only if it is
         accepted itself.  Each round decides at least the first one that is open, and mostly all.
         """
-        found = self.pairs(self.find(left, right), left, right)
+        pairs = self.pairs(found, left, right)
         lefts, rights = left.order.size, right.order.size
         # New rows have numbers, those of the left side first; older rows have -1.
-        left_row = _of_new(np.arange(lefts), found.left, self.left.next_place)
-        right_row = _of_new(np.arange(rights) + lefts, found.right, self.right.next_place)
-        left_order = _of_new(left.order, found.left, self.left.next_place)
-        row = np.where(left_order == found.order, left_row, right_row)
+        left_row = _of_new(np.arange(lefts), pairs.left, self.left.next_place)
+        right_row = _of_new(np.arange(rights) + lefts, pairs.right, self.right.next_place)
+        left_order = _of_new(left.order, pairs.left, self.left.next_place)
+        row = np.where(left_order == pairs.order, left_row, right_row)
         taken_left = _count(left.taken)
         both = taken_left + _count(right.taken)
         taken = np.concatenate([left.taken, right.taken + taken_left, [both]])
-        partner = taken[np.where(left_order == found.order, right_row, left_row)]
+        partner = taken[np.where(left_order == pairs.order, right_row, left_row)]
         accepted, refused = (np.zeros(both + 1, np.bool_) for _ in range(2))
         accepted[-1] = True
         while not (accepted | refused).all():
@@ -225,6 +227,20 @@ class Taken(NamedTuple):
     matcher: Matcher
     found: Found
     others: dict[str, pl.DataFrame]
+
+
+def ranges_of_rows(pairs_until: Numbers, most: int) -> list[tuple[int, int]]:
+    """Return ranges of rows with up to ``most`` pairs each, or one row; at least one range.
+
+    ``pairs_until``: the number of pairs of each row and those before it.
+    """
+    found, begin, done = [], 0, 0
+    while begin < pairs_until.size:
+        stop = int(np.searchsorted(pairs_until, done + most, "right"))
+        stop = max(stop, begin + 1)
+        found.append((begin, stop))
+        begin, done = stop, int(pairs_until[stop - 1])
+    return found or [(0, 0)]
 
 
 def _count(taken: Numbers) -> int:

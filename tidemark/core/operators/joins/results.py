@@ -12,6 +12,7 @@ from tidemark.core.operators.joins.new_rows import MATCHED, PUBLISHED, WAITING, 
 from tidemark.core.operators.joins.pairs import Pairs
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.state import JoinState
+from tidemark.core.operators.ports import APPEND, ROWS, UPSERT, Port, RowTime
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.keyed_lines import Mask, Numbers, same_keys
@@ -42,6 +43,22 @@ class Results:
         key = {name: self.left.columns[name] for name in self.key}
         times = dict.fromkeys(self.instants, pl.Int64())
         return {ID: pl.String(), **key, **self.values, **times, **changes}
+
+    def port(self, allowed_lateness_ms: int) -> Port:
+        """Return the port of results."""
+        return Port(
+            ROWS,
+            ROWS,
+            self.columns,
+            self.key,
+            message_key=(ID,),
+            identity=(ID,),
+            row_time=RowTime(EVENT_TIME_MS),
+            values=tuple(self.values),
+            mode=UPSERT if self.on_close else APPEND,
+            instants=frozenset(self.instants),
+            holds_ms=allowed_lateness_ms,
+        )
 
     @property
     def instants(self) -> tuple[str, ...]:

@@ -22,17 +22,14 @@ from tidemark.core.operators.joins.standing import Standing, standing_of
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
 from tidemark.core.operators.ports import (
-    APPEND,
     DEAD,
     REASON,
     ROWS,
-    UPSERT,
     Port,
-    RowTime,
     dead_port,
     late_port,
 )
-from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
@@ -87,19 +84,7 @@ class StreamJoin(Body):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The ports of results, of late rows of each side, and of refused rows."""
-        rows = Port(
-            ROWS,
-            ROWS,
-            self._results.columns,
-            self.key,
-            message_key=(ID,),
-            identity=(ID,),
-            row_time=RowTime(EVENT_TIME_MS),
-            values=tuple(self._results.values),
-            mode=UPSERT if self.on_close else APPEND,
-            instants=frozenset(self._results.instants),
-            holds_ms=self.allowed_lateness_ms,
-        )
+        rows = self._results.port(self.allowed_lateness_ms)
         late = (
             late_port(self.key, self.left.columns, LATE_LEFT),
             late_port(self.key, self.right.columns, LATE_RIGHT),
@@ -226,8 +211,9 @@ class StreamJoin(Body):
         lefts, hot_left = _split(lefts, left_few)
         rights, hot_right = _split(rights, right_few)
         left, right = self._arrived(lefts, rights)
-        matcher.find(left, right).require_few(left, right, sides)
-        left_few, right_few = matcher.accepted(left, right, self.max_pairs)
+        found = matcher.find(left, right)
+        found.require_few(left, right, sides)
+        left_few, right_few = matcher.accepted(found, left, right, self.max_pairs)
         lefts, more_left = _split(lefts, left_few)
         rights, more_right = _split(rights, right_few)
         refused = pl.concat([hot_left, more_left]), pl.concat([hot_right, more_right])

@@ -7,7 +7,7 @@ final, it leaves the state, and its rows pair.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import polars as pl
@@ -15,18 +15,19 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.constructors import collect
 from tidemark.core.operators.identity import ids_of_pairs
-from tidemark.core.operators.joins.gathering_join import portions
 from tidemark.core.operators.joins.new_rows import columns_of
+from tidemark.core.operators.joins.pairs import ranges_of_rows
 from tidemark.core.operators.joins.results import END_MS
 from tidemark.core.operators.joins.sessions.results import Members, SessionResults, counts_before
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import LATE_LEFT, LATE_RIGHT
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
-from tidemark.core.operators.ports import APPEND, REASON, ROWS, Port, RowTime, late_port
-from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.core.operators.portions import joined
+from tidemark.core.operators.ports import REASON, ROWS, Port, late_port
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import order_by
 from tidemark.core.state.keyed_lines import Lines, Numbers, ranges
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, WATERMARK
@@ -65,19 +66,7 @@ class SessionJoin(Body):
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
         """The ports of results and of late rows of each side."""
-        rows = Port(
-            ROWS,
-            ROWS,
-            self._results.columns,
-            self.key,
-            message_key=(ID,),
-            identity=(ID,),
-            row_time=RowTime(EVENT_TIME_MS),
-            values=tuple(self._results.values),
-            mode=APPEND,
-            instants=frozenset(self._results.instants),
-            holds_ms=self.allowed_lateness_ms,
-        )
+        rows = self._results.port(self.allowed_lateness_ms)
         late = (
             late_port(self.key, side.columns, name)
             for side, name in zip(self._sides, _LATE_PORTS, strict=True)
@@ -160,7 +149,7 @@ class SessionJoin(Body):
     def advance(self, state: SessionState, before_ms: int, clock_ms: int) -> Frames:
         """Return the results of the sessions that are final."""
         portions = self.advance_in_portions(state, before_ms, clock_ms)
-        return _together([portion.frames for portion in portions])
+        return reduce(joined, [portion.frames for portion in portions])
 
     def advance_each(self, state: SessionState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
         """Return the rows of ``advance`` for each segment: the first that makes them due."""
@@ -211,7 +200,7 @@ class SessionJoin(Body):
         for column in due.keys:
             count[column.is_null().to_numpy()] = 0  # null equals nothing
         partners = count[left.session]
-        for begin, stop in portions(np.cumsum(partners), _MOST_PAIRS):
+        for begin, stop in ranges_of_rows(np.cumsum(partners), _MOST_PAIRS):
             some, own = np.arange(begin, stop), partners[begin:stop]
             yield np.repeat(some, own), ranges(first[left.session[some]], own)
 
@@ -243,17 +232,4 @@ def _reported(rows: pl.DataFrame, side: Side, reason: str) -> pl.DataFrame:
 
 def _order_of(due: Lines) -> Numbers:
     """Return the order of sessions: by end, key and start."""
-    by = [pl.Series(due.facts[END]), *due.keys, pl.Series(due.facts[START])]
-    numbered = pl.DataFrame([each.alias(str(n)) for n, each in enumerate(by)])
-    return (
-        numbered.select(pl.arg_sort_by(*numbered.columns)).to_series().to_numpy().astype(np.int64)
-    )
-
-
-def _together(portions_of: Sequence[Frames]) -> Frames:
-    """Return the rows of each port of several frames."""
-    names = {name for frames in portions_of for name in frames}
-    return {
-        name: pl.concat([frames[name] for frames in portions_of if name in frames])
-        for name in sorted(names)
-    }
+    return order_by((pl.Series(due.facts[END]), *due.keys, pl.Series(due.facts[START])))
