@@ -5,13 +5,11 @@ from typing import cast
 
 from hypothesis import strategies as st
 
-from tests.oracles.join import LEFT, RIGHT
 from tests.oracles.session_join import SessionRules
-from tests.support.joins.stream import JOIN_COLUMNS, KINDS, ORDERED, SHOWN, SIDES, ordered
+from tests.support.joins.stream import JOINED, KINDS, ORDERED, SIDES, ordered, over_sides
 from tidemark.core.operators.joins.sessions.operator import SessionJoin
-from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
 from tidemark.core.windows.window import Session
 
 
@@ -26,19 +24,13 @@ def session_rules(draw: st.DrawFn) -> SessionRules:
 
 def session_join(drawn: SessionRules, sides: Mapping[str, Sequence[str]] = SIDES) -> Operator:
     """Return the operator of a session join."""
-    left, right = (Side(side, JOIN_COLUMNS, SHOWN[side]) for side in (LEFT, RIGHT))
     body = SessionJoin(
         ("key",),
-        left,
-        right,
+        *JOINED,
         cast(Kind, drawn.how),
         Session(drawn.gap_ms),
         drawn.lateness_ms,
         ORDERED if drawn.on else None,
         drawn.max_pairs,
     )
-    inputs = (
-        Input(tuple(topics), ("key",), JOIN_COLUMNS, frozenset(topics), side)
-        for side, topics in sides.items()
-    )
-    return Operator("j", tuple(inputs), body)
+    return over_sides(body, sides)

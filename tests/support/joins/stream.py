@@ -18,7 +18,7 @@ from tests.support.logs import COLUMNS, EventLog, Raw, Record, event_logs
 from tests.support.running import Incidents, Task
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
-from tidemark.core.operators.operator import Frames, Operator
+from tidemark.core.operators.operator import Body, Frames, Operator
 from tidemark.core.operators.ports import DEAD, LATE, REASON, ROWS, Input
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.time.row_watermarks import ORDER
@@ -39,6 +39,7 @@ SHOWN = {
     LEFT: {"value": "value", ROW: "left_row"},
     RIGHT: {"value": "value_right", ROW: "right_row"},
 }
+JOINED = Side(LEFT, JOIN_COLUMNS, SHOWN[LEFT]), Side(RIGHT, JOIN_COLUMNS, SHOWN[RIGHT])
 KINDS = ("inner", "left", "right", "full", "semi", "anti")
 BOUNDS = ((0, 0), (-5, 5), (0, 7), (-7, 0), (2, 6), (-9, -3), (-20, 20), (1, 1))
 
@@ -104,11 +105,9 @@ def rules(draw: st.DrawFn, kinds: Sequence[str] = KINDS) -> JoinRules:
 
 def operator(drawn: JoinRules, sides: Mapping[str, Sequence[str]] = SIDES) -> Operator:
     """Return the operator of a join."""
-    left, right = (Side(side, JOIN_COLUMNS, SHOWN[side]) for side in (LEFT, RIGHT))
     body = StreamJoin(
         ("key",),
-        left,
-        right,
+        *JOINED,
         cast(Kind, drawn.how),
         drawn.lower_ms,
         drawn.upper_ms,
@@ -118,6 +117,11 @@ def operator(drawn: JoinRules, sides: Mapping[str, Sequence[str]] = SIDES) -> Op
         UPPER if drawn.upper else None,
         drawn.max_pairs,
     )
+    return over_sides(body, sides)
+
+
+def over_sides(body: Body, sides: Mapping[str, Sequence[str]]) -> Operator:
+    """Return the operator of a join of JOINED; ``sides``: the topics of each side."""
     inputs = (
         Input(tuple(topics), ("key",), JOIN_COLUMNS, frozenset(topics), side)
         for side, topics in sides.items()
@@ -205,6 +209,16 @@ def id_of(text: str | None) -> RowId | None:
         return None
     source, offset, sub_row = text.split(" ")
     return source, int(offset), int(sub_row)
+
+
+def steps_of(crowd: Sequence[tuple[Sequence[Judged], int]]) -> list[Step]:
+    """Return the steps of a crowd, whose rows are spread over both sides."""
+    steps, before_ms = [], NEVER_MS
+    for rows, clock_ms in crowd:
+        spread = [row._replace(source=f"{'tu'[row.offset % 2]}/0") for row in rows]
+        steps.append(Step(spread, 0, before_ms, clock_ms))
+        before_ms = clock_ms
+    return steps
 
 
 def run_crowd(made: Operator, steps: Sequence[Step], happen: Incidents) -> Found:

@@ -6,13 +6,11 @@ from typing import cast
 from hypothesis import strategies as st
 
 from tests.oracles.aligned import Aligned
-from tests.oracles.join import LEFT, RIGHT
 from tests.oracles.window_join import WindowRules
-from tests.support.joins.stream import JOIN_COLUMNS, KINDS, ORDERED, SHOWN, SIDES, ordered
-from tidemark.core.operators.joins.side import Kind, Side
+from tests.support.joins.stream import JOINED, KINDS, ORDERED, SIDES, ordered, over_sides
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.operator import Operator
-from tidemark.core.operators.ports import Input
 from tidemark.core.windows.window import AlignedWindows, Hopping
 
 SIZES = ((4, 4), (10, 10), (30, 30), (10, 5), (12, 5), (9, 2), (1, 1))
@@ -41,11 +39,9 @@ def window_join(
         spec = drawn.windows
         assert isinstance(spec, Aligned)
         windows = Hopping(spec.size_ms, spec.slide_ms, spec.offset_ms)
-    left, right = (Side(side, JOIN_COLUMNS, SHOWN[side]) for side in (LEFT, RIGHT))
     body = StreamJoin(
         ("key",),
-        left,
-        right,
+        *JOINED,
         cast(Kind, drawn.how),
         0,
         0,
@@ -55,8 +51,4 @@ def window_join(
         max_pairs=drawn.max_pairs,
         windows=windows,
     )
-    inputs = (
-        Input(tuple(topics), ("key",), JOIN_COLUMNS, frozenset(topics), side)
-        for side, topics in sides.items()
-    )
-    return Operator("j", tuple(inputs), body)
+    return over_sides(body, sides)

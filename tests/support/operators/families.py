@@ -86,6 +86,16 @@ def _family(
     return case
 
 
+def _join(drawn: st.SearchStrategy[Any]) -> Family:
+    """Draw a join of two topics, or of a topic with itself."""
+
+    def case(draw: st.DrawFn, log: EventLog) -> Case:
+        right = draw(st.sampled_from(("u", "u", "t")))
+        return Case(joins.over_topics(draw(drawn), "t", right), log.segments)
+
+    return case
+
+
 def _arrival(specs: st.SearchStrategy[Any], made: Callable[..., Any] = arrival.operator) -> Family:
     def operator(spec: tuple[Any, Any], topics: tuple[str, ...]) -> Any:
         return made(*spec, topics)
@@ -209,30 +219,6 @@ def toy_segment(segment: Segment) -> Segment:
     return replace(segment, streams=frames)
 
 
-def _join(draw: st.DrawFn, log: EventLog) -> Case:
-    """Draw a join of two topics, or of a topic with itself."""
-    right = draw(st.sampled_from(("u", "u", "t")))
-    return Case(joins.over_topics(draw(joins.joins()), "t", right), log.segments)
-
-
-def _window_join(draw: st.DrawFn, log: EventLog) -> Case:
-    """Draw a window join of two topics, or of a topic with itself."""
-    right = draw(st.sampled_from(("u", "u", "t")))
-    return Case(joins.over_topics(draw(joins.window_joins()), "t", right), log.segments)
-
-
-def _gathering_join(draw: st.DrawFn, log: EventLog) -> Case:
-    """Draw a join of two topics, or of a topic with itself, with one row for each left row."""
-    right = draw(st.sampled_from(("u", "u", "t")))
-    return Case(joins.over_topics(draw(joins.gathering_joins()), "t", right), log.segments)
-
-
-def _session_join(draw: st.DrawFn, log: EventLog) -> Case:
-    """Draw a session join of two topics, or of a topic with itself."""
-    right = draw(st.sampled_from(("u", "u", "t")))
-    return Case(joins.over_topics(draw(joins.session_joins()), "t", right), log.segments)
-
-
 def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw rows of one topic joined to versions of another."""
     return Case(tables.operator(draw(tables.specs())), log.segments)
@@ -297,10 +283,10 @@ FAMILIES: Mapping[str, Family] = {
     "late_rows": _late_rows,
     "pattern": _family(patterns.operator, patterns.specs()),
     "toy": _toy,
-    "join": _join,
-    "window_join": _window_join,
-    "gathering_join": _gathering_join,
-    "session_join": _session_join,
+    "join": _join(joins.joins()),
+    "window_join": _join(joins.window_joins()),
+    "gathering_join": _join(joins.gathering_joins()),
+    "session_join": _join(joins.session_joins()),
     "guarded": _guarded,
     "late": _late,
     "withdrawing": _withdrawing,

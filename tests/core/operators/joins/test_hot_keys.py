@@ -1,4 +1,4 @@
-"""Rows of a hot key: few pairs at once, results as ever, and bounded memory."""
+"""A join with a hot key makes few pairs at once: the same results, within bounded memory."""
 
 import json
 import subprocess

@@ -1,24 +1,20 @@
 """Joins against the oracle: pairs, unmatched rows and late rows, whatever is cut or interleaved."""
 
 from collections import Counter
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.clock import Step
 from tests.oracles.join import (
     LEFT,
     RIGHT,
-    Joined,
     JoinRules,
-    Rejected,
     joined,
-    of_raw,
     open_rows,
     run_join,
 )
 from tests.support.joins.by_hand import Joining
+from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (
     LOGS,
     SELF,
@@ -34,12 +30,12 @@ from tests.support.joins.stream import (
     run,
     run_crowd,
     same,
+    steps_of,
 )
-from tests.support.logs import crowds, cut_segments, recordings
+from tests.support.logs import crowds, cut_segments
 from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
 from tidemark.core.operators.task import OperatorTask
-from tidemark.core.time.segment import NEVER_MS
 
 
 @given(LOGS, rules(), st.sampled_from((SIDES, SIDES, SELF)))
@@ -81,11 +77,7 @@ def test_a_row_with_too_many_pairs_is_late(log, drawn, most, happen):
 @given(crowds((-20, 8), (0, 6)), rules(), incidents())
 def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
     """Rows come with any W, so that partners come late but in time."""
-    steps, before_ms = [], NEVER_MS
-    for rows, clock_ms in crowd:
-        spread = [row._replace(source=f"{'tu'[row.value % 2]}/0") for row in rows]
-        steps.append(Step(spread, 0, before_ms, clock_ms))
-        before_ms = clock_ms
+    steps = steps_of(crowd)
 
     same(run_crowd(operator(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
@@ -108,26 +100,8 @@ def test_cuts_change_no_result_that_stands(data, log, drawn, happen):
 @FEWER
 @given(st.data(), raws(), rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
-    """Any interleaving, any cuts, any purges, and 1, 2 or 4 log partitions give the same."""
-    records = {
-        source: [(each.event_time_ms, each.rows) for each in records]
-        for source, records in raw.sources.items()
-    }
-    expected = joined(drawn, *of_sides(sides, of_raw(records, raw.bound_ms)))
-    names: dict[Any, str] = {}
-    for partitions in data.draw(st.sampled_from(((1, 2), (1, 4), (2, 4)))):
-        log = data.draw(recordings(raw))
-        standing, rejected = Counter[Joined](), Counter[Rejected]()
-        for partition in range(partitions):
-            read = [for_joins(each, partition, partitions) for each in log.segments]
-            found = run(operator(drawn, sides), read, data.draw(incidents()))
-            standing.update(found.standing)
-            rejected.update(found.rejected)
-            for each in {*found.standing}:
-                assert names.setdefault(each, found.ids[each]) == found.ids[each]
-        assert standing == Counter(expected.standing)
-        assert rejected == Counter(expected.rejected)
-    assert len({*names.values()}) == len(names)
+    expected = joined(drawn, *of_sides(sides, rows_of(raw)))
+    every_recording_gives(data, raw, operator(drawn, sides), expected)
 
 
 @given(LOGS, rules())

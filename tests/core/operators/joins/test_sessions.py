@@ -1,7 +1,6 @@
 """Session joins against the oracle, whatever is cut, interleaved, restored or purged."""
 
 from collections import Counter
-from typing import Any
 
 import polars as pl
 import pytest
@@ -9,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.clock import Step
-from tests.oracles.join import Joined, Rejected, of_raw
 from tests.oracles.session_join import SessionRules, open_sessions, run_join
+from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.sessions import session_join, session_rules
 from tests.support.joins.stream import (
     JOIN_COLUMNS,
@@ -24,8 +23,9 @@ from tests.support.joins.stream import (
     run,
     run_crowd,
     same,
+    steps_of,
 )
-from tests.support.logs import crowds, cut_segments, recordings
+from tests.support.logs import crowds, cut_segments
 from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
 from tidemark.core.operators.joins.results import END_MS, START_MS
@@ -58,11 +58,7 @@ def test_a_row_with_too_many_pairs_is_late(log, drawn, most, sides, happen):
 
 @given(crowds((-20, 8), (0, 6)), session_rules(), incidents())
 def test_rows_that_come_late_but_in_time_join_their_session(crowd, drawn, happen):
-    steps, before_ms = [], NEVER_MS
-    for rows, clock_ms in crowd:
-        spread = [row._replace(source=f"{'tu'[row.value % 2]}/0") for row in rows]
-        steps.append(Step(spread, 0, before_ms, clock_ms))
-        before_ms = clock_ms
+    steps = steps_of(crowd)
 
     same(run_crowd(session_join(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
@@ -70,26 +66,8 @@ def test_rows_that_come_late_but_in_time_join_their_session(crowd, drawn, happen
 @FEWER
 @given(st.data(), raws(), session_rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
-    """Any interleaving, any cuts, any purges, and 1, 2 or 4 log partitions give the same."""
-    records = {
-        source: [(each.event_time_ms, each.rows) for each in records]
-        for source, records in raw.sources.items()
-    }
-    expected = run_join(drawn, [Step(of_raw(records, raw.bound_ms), 0, 0, NEVER_MS)], sides)
-    names: dict[Any, str] = {}
-    for partitions in data.draw(st.sampled_from(((1, 2), (1, 4), (2, 4)))):
-        log = data.draw(recordings(raw))
-        standing, rejected = Counter[Joined](), Counter[Rejected]()
-        for partition in range(partitions):
-            parts = [for_joins(each, partition, partitions) for each in log.segments]
-            found = run(session_join(drawn, sides), parts, data.draw(incidents()))
-            standing.update(found.standing)
-            rejected.update(found.rejected)
-            for each in {*found.standing}:
-                assert names.setdefault(each, found.ids[each]) == found.ids[each]
-        assert standing == Counter(expected.standing)
-        assert rejected == Counter(expected.rejected)
-    assert len({*names.values()}) == len(names)
+    expected = run_join(drawn, [Step(rows_of(raw), 0, 0, NEVER_MS)], sides)
+    every_recording_gives(data, raw, session_join(drawn, sides), expected)
 
 
 @FEWER

@@ -1,7 +1,6 @@
 """Window joins against the oracle, whatever is cut, interleaved, restored or purged."""
 
 from collections import Counter
-from typing import Any
 
 import polars as pl
 import pytest
@@ -11,13 +10,12 @@ from hypothesis import strategies as st
 from tests.oracles.aligned import Aligned
 from tests.oracles.calendar import Periods
 from tests.oracles.clock import Judged, Step
-from tests.oracles.join import Joined, Rejected, of_raw
 from tests.oracles.window_join import WindowRules, joined, open_rows, run_join
+from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (
     LOGS,
     SELF,
     SIDES,
-    for_joins,
     heard_by,
     of_sides,
     raws,
@@ -25,9 +23,10 @@ from tests.support.joins.stream import (
     run,
     run_crowd,
     same,
+    steps_of,
 )
 from tests.support.joins.windows import window_join, window_rules
-from tests.support.logs import crowds, recordings
+from tests.support.logs import crowds
 from tests.support.operators.families import FEWER
 from tests.support.running import Incidents, Task, incidents
 from tidemark.core.operators.joins.results import END_MS, START_MS
@@ -72,11 +71,7 @@ def test_a_row_with_too_many_pairs_in_a_window_is_late_for_all(log, drawn, most,
 @given(crowds((-20, 8), (0, 6)), window_rules(), incidents())
 def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
     """Rows come with any W, so that partners come late but in time."""
-    steps, before_ms = [], NEVER_MS
-    for rows, clock_ms in crowd:
-        spread = [row._replace(source=f"{'tu'[row.value % 2]}/0") for row in rows]
-        steps.append(Step(spread, 0, before_ms, clock_ms))
-        before_ms = clock_ms
+    steps = steps_of(crowd)
 
     same(run_crowd(window_join(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
@@ -84,26 +79,8 @@ def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
 @FEWER
 @given(st.data(), raws(), window_rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
-    """Any interleaving, any cuts, any purges, and 1, 2 or 4 log partitions give the same."""
-    records = {
-        source: [(each.event_time_ms, each.rows) for each in records]
-        for source, records in raw.sources.items()
-    }
-    expected = joined(drawn, *of_sides(sides, of_raw(records, raw.bound_ms)))
-    names: dict[Any, str] = {}
-    for partitions in data.draw(st.sampled_from(((1, 2), (1, 4), (2, 4)))):
-        log = data.draw(recordings(raw))
-        standing, rejected = Counter[Joined](), Counter[Rejected]()
-        for partition in range(partitions):
-            parts = [for_joins(each, partition, partitions) for each in log.segments]
-            found = run(window_join(drawn, sides), parts, data.draw(incidents()))
-            standing.update(found.standing)
-            rejected.update(found.rejected)
-            for each in {*found.standing}:
-                assert names.setdefault(each, found.ids[each]) == found.ids[each]
-        assert standing == Counter(expected.standing)
-        assert rejected == Counter(expected.rejected)
-    assert len({*names.values()}) == len(names)
+    expected = joined(drawn, *of_sides(sides, rows_of(raw)))
+    every_recording_gives(data, raw, window_join(drawn, sides), expected)
 
 
 @FEWER
