@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from confluent_kafka import Message, TopicPartition
 
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.partition import Partition
@@ -244,14 +245,21 @@ def published(cluster: Cluster, plan: Plan, log: str) -> tuple[dict[Any, Any], C
     """Return the last pane of each key and window, and the late rows, of the operators of a log."""
     panes: dict[Any, Any] = {}
     late: Counter[Any] = Counter()
+    for operator, output in outputs(cluster, plan, log):
+        for name, frame in output.frames.items():
+            _take(operator, name, frame, panes, late)
+    return panes, late
+
+
+def outputs(cluster: Cluster, plan: Plan, log: str) -> Iterator[tuple[str, Output]]:
+    """Yield the outputs of the operators of a log up to its end, with the name of the operator."""
     plans = [each for each in plan.operators if each.log == log]
     for segments in cluster.log(log).values():
-        found = LogTask(each.operator for each in plans)
-        outputs = [(each, steps.output) for each, steps in found.steps(segments)]
-        for each, output in [*outputs, *found.finish()]:
-            for name, frame in output.frames.items():
-                _take(each.operator.name, name, frame, panes, late)
-    return panes, late
+        tasks = LogTask(each.operator for each in plans)
+        for each, steps in tasks.steps(segments):
+            yield each.operator.name, steps.output
+        for each, output in tasks.finish():
+            yield each.operator.name, output
 
 
 def assert_tiles(cluster, topic):

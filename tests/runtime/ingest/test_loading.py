@@ -6,9 +6,8 @@ from confluent_kafka import TopicPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.runtime.ingest.in_memory import Cluster, Service, assert_tiles, record
+from tests.runtime.ingest.in_memory import Cluster, Service, assert_tiles, outputs, record
 from tests.runtime.ingest.market import LOG, OTHER, PLAN, QUOTED, QUOTES, TRADED, TRADES, built
-from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, WATERMARK
 from tidemark.partition import Partition
 from tidemark.plan.changes import changes
@@ -48,16 +47,12 @@ def answers(cluster, plan=PLAN, log=LOG):
     """Return the price of each trade, and the late rows, of the joins of a log."""
     priced: dict[tuple[int, str], int | None] = {}
     late: list[int] = []
-    plans = [each for each in plan.operators if each.log == log]
-    for segments in cluster.log(log).values():
-        found = LogTask(each.operator for each in plans)
-        outputs = [steps.output for _, steps in found.steps(segments)]
-        for output in (*outputs, *(output for _, output in found.finish())):
-            for name, frame in output.frames.items():
-                if name == "rows":
-                    priced |= {(r["at"], r["symbol"]): r["price_right"] for r in frame.to_dicts()}
-                elif name.startswith("late"):
-                    late += frame["at"].to_list()
+    for _, output in outputs(cluster, plan, log):
+        for name, frame in output.frames.items():
+            if name == "rows":
+                priced |= {(r["at"], r["symbol"]): r["price_right"] for r in frame.to_dicts()}
+            elif name.startswith("late"):
+                late += frame["at"].to_list()
     return priced, late
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.runtime.ingest.in_memory import Service, assert_tiles
+from tests.runtime.ingest.in_memory import Service, assert_tiles, outputs
 from tests.runtime.ingest.site import (
     CLICKS,
     EXPECTED,
@@ -14,7 +14,6 @@ from tests.runtime.ingest.site import (
     cluster_of,
     loaded_while_it_runs,
 )
-from tidemark.core.operators.task import LogTask
 from tidemark.core.time.segment import NEVER_MS, WATERMARK
 from tidemark.plan.placement import placed
 from tidemark.plan.program import program_of
@@ -29,13 +28,11 @@ def answers(cluster, name="named", plan=PLAN):
     """Return the name of each click of an output; none is late or answered twice."""
     found = []
     (operator,) = (each for each in plan.operators if each.name == name)
-    for segments in cluster.log(operator.log).values():
-        at_work = LogTask([operator.operator])
-        outputs = [steps.output for _, steps in at_work.steps(segments)]
-        for output in (*outputs, *(output for _, output in at_work.finish())):
-            assert not any(frame.height for n, frame in output.frames.items() if n != "rows")
-            if "rows" in output.frames:
-                found += [(r["user"], r["at"], r["name"]) for r in output.frames["rows"].to_dicts()]
+    for operator_name, output in outputs(cluster, plan, operator.log):
+        assert operator_name == name
+        assert not any(frame.height for n, frame in output.frames.items() if n != "rows")
+        if "rows" in output.frames:
+            found += [(r["user"], r["at"], r["name"]) for r in output.frames["rows"].to_dicts()]
     assert len({(user, at) for user, at, _ in found}) == len(found)
     return {(user, at): name for user, at, name in found}
 
