@@ -23,6 +23,7 @@ from confluent_kafka import Message
 
 from tidemark.core.time.raw_topics import covers, value_of
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 
@@ -97,6 +98,10 @@ class Alignment:
     def covers(self, topic: str) -> bool:
         """Whether the sources of a topic take part."""
         return covers(self._max_drift_ms, topic)
+
+    def aligns(self, topic: str, progress: Progress) -> bool:
+        """Whether a source of a topic takes part; one that is loaded does not."""
+        return self.covers(topic) and not progress.loading
 
     def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
         """Add the next records of a source behind those already held."""

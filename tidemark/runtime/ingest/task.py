@@ -172,15 +172,11 @@ class IngestTask:
         for partition, records in by_partition(messages, topics).items():
             if partition not in self._sources:
                 continue  # of a topic that is gone
-            if self._aligns(partition):
+            if self._alignment.aligns(partition.topic, self._sources[partition].progress):
                 self._alignment.hold(partition, records)
             else:
                 self._take(partition, records)
         self._release()
-
-    def _aligns(self, at: Partition) -> bool:
-        """Whether a source takes part in alignment; one that is loaded does not."""
-        return self._alignment.covers(at.topic) and not self._sources[at].progress.loading
 
     def _take(self, partition: Partition, records: Sequence[Message]) -> None:
         """Turn records of a source into rows; the next commit writes them."""
@@ -215,7 +211,7 @@ class IngestTask:
         return {
             partition: source.progress.watermark_ms
             for partition, source in self._sources.items()
-            if self._aligns(partition)
+            if self._alignment.aligns(partition.topic, source.progress)
             and (source.silence_ms == 0 or self._alignment.withholds(partition))
         }
 

@@ -161,11 +161,11 @@ class IngestDriver:
         aligned = {
             at: each.progress.watermark_ms
             for at, each in sources.items()
-            if self._aligns(at, each) and each.silence_ms == 0
+            if self._alignment.aligns(at.topic, each.progress) and each.silence_ms == 0
         }
         ends = {}
         for at, each in sources.items():
-            covered = self._aligns(at, each)
+            covered = self._alignment.aligns(at.topic, each.progress)
             if there[at] <= each.committed:
                 continue
             watermarks = {**aligned, at: each.progress.watermark_ms}
@@ -173,10 +173,6 @@ class IngestDriver:
                 most = _MOST_ALIGNED if covered else _MOST_OFFSETS
                 ends[at] = min(there[at], each.committed + most)
         return Ranges({at: sources[at].committed for at in ends}, ends)
-
-    def _aligns(self, at: Partition, source: OwnedSource) -> bool:
-        """Whether a source takes part in alignment; one that is loaded does not."""
-        return self._alignment.covers(at.topic) and not source.progress.loading
 
     def _work(
         self, spark: SparkSession, ranges: Ranges, counts: Mapping[str, int]
