@@ -13,8 +13,9 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_output
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import Format, Node, Output, Stage, WindowDefinition
+from tidemark.plan.logical import Format, Node, Stage, WindowDefinition
 from tidemark.plan.operators.late import late_node, require_late_rows
+from tidemark.plan.outputs import Output
 from tidemark.serde.avro_results import record_schema
 
 

@@ -14,10 +14,11 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_no_field, require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import Format, Node, OrderedOutput, OrderedStage
+from tidemark.plan.logical import Format, Node, OrderedStage
 from tidemark.plan.names import require_key, require_new_columns
 from tidemark.plan.operators.late import late_node, require_not_late
 from tidemark.plan.operators.replacing import require_rows_that_stay
+from tidemark.plan.outputs import OrderedOutput
 from tidemark.serde.avro_results import record_schema
 
 

@@ -9,9 +9,10 @@ from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.leaf_values import holds
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import Format, Node, RowsOutput
+from tidemark.plan.logical import Format, Node
 from tidemark.plan.names import require_topic
 from tidemark.plan.operators.replacing import require_rows_that_stay
+from tidemark.plan.outputs import RowsOutput
 from tidemark.serde.avro_results import record_schema
 
 

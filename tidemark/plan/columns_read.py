@@ -12,7 +12,8 @@ from tidemark.core.aggregates.aggregate import KEPT, AggregateFunction, Aggregat
 from tidemark.core.aggregates.custom import Aggregate
 from tidemark.core.rows.row_operators import Filter, Select, WithColumns
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import JoinOutput, KeyedNode, Node, Output
+from tidemark.plan.logical import KeyedNode, Node
+from tidemark.plan.outputs import JoinOutput, Output
 
 
 def columns_read(output: Output) -> frozenset[str]:

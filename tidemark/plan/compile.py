@@ -33,17 +33,7 @@ from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_read, columns_used
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import (
-    AnyOutput,
-    JoinOutput,
-    KeyedNode,
-    LateOutput,
-    Node,
-    OrderedOutput,
-    Output,
-    RowsOutput,
-    advances,
-)
+from tidemark.plan.logical import KeyedNode, Node
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.operators.joins import join_operator, require_one_key, table_sources
 from tidemark.plan.operators.late import late_operator
@@ -51,6 +41,15 @@ from tidemark.plan.operators.replacing import body_on, handing_on
 from tidemark.plan.operators.rows import ordered_operator, rows_operator
 from tidemark.plan.operators.stages import derived_plan, longest_window_ms, with_stages
 from tidemark.plan.operators.two_phases import why_one_task
+from tidemark.plan.outputs import (
+    AnyOutput,
+    JoinOutput,
+    LateOutput,
+    OrderedOutput,
+    Output,
+    RowsOutput,
+    advances,
+)
 from tidemark.plan.physical import LogPlan, OperatorPlan, Plan, PortPlan, SourcePlan, StreamPlan
 from tidemark.plan.texts import aggregates_text, columns_text, described, windows_text
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from tidemark.core.time.raw_topics import covers
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import SIDES, AnyOutput, JoinOutput, Node
+from tidemark.plan.logical import SIDES, Node
 from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
+from tidemark.plan.outputs import AnyOutput, JoinOutput
 
 Paths = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -7,7 +7,8 @@ from tidemark.core.rows.expression import Columns
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.trigger import OnClose
 from tidemark.core.windows.window import Session
-from tidemark.plan.logical import Output, WindowDefinition
+from tidemark.plan.logical import WindowDefinition
+from tidemark.plan.outputs import Output
 
 
 def described(output: Output) -> str:

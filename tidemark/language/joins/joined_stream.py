@@ -14,8 +14,9 @@ from tidemark.errors import PipelineError
 from tidemark.language.joins.gathered import aggregated_partners, first_of
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
-from tidemark.plan.logical import AnyJoinStage, Format, JoinOutput, JoinStage, Node
+from tidemark.plan.logical import AnyJoinStage, Format, JoinStage, Node
 from tidemark.plan.operators.joins import join_body
+from tidemark.plan.outputs import JoinOutput
 from tidemark.serde.avro_results import record_schema
 
 

@@ -23,17 +23,8 @@ from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import (
-    MAX_PAIRS,
-    SIDES,
-    AnyJoinStage,
-    AnyOutput,
-    JoinOutput,
-    JoinStage,
-    Node,
-    TableStage,
-    advances,
-)
+from tidemark.plan.logical import MAX_PAIRS, SIDES, AnyJoinStage, JoinStage, Node, TableStage
+from tidemark.plan.outputs import AnyOutput, JoinOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.static_table import KEEP_MS
 from tidemark.plan.texts import aggregates_text, columns_text

@@ -18,17 +18,9 @@ from tidemark.core.windows.trigger import OnClose
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import (
-    LateOutput,
-    LateStage,
-    Node,
-    OrderedStage,
-    Output,
-    Stage,
-    WindowDefinition,
-    advances,
-)
+from tidemark.plan.logical import LateStage, Node, OrderedStage, Stage, WindowDefinition
 from tidemark.plan.operators.two_phases import is_in_two_phases
+from tidemark.plan.outputs import LateOutput, Output, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text, windows_text
 

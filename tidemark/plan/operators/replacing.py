@@ -16,7 +16,8 @@ from tidemark.core.operators.sliding.operator import SlidingAggregate
 from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import Node, Output, WindowDefinition
+from tidemark.plan.logical import Node, WindowDefinition
+from tidemark.plan.outputs import Output
 
 
 def body_on(output: Output, plain: Callable[[Output], WindowBody]) -> WindowBody:

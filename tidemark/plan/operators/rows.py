@@ -8,7 +8,7 @@ from tidemark.core.operators.ordered.operator import OrderedRows
 from tidemark.core.operators.ports import LATE, ROWS, Input
 from tidemark.core.operators.rows import PublishRows
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import OrderedOutput, RowsOutput, advances
+from tidemark.plan.outputs import OrderedOutput, RowsOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
 

@@ -18,22 +18,12 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
-from tidemark.plan.logical import (
-    AnyOutput,
-    AnyStage,
-    JoinOutput,
-    JoinStage,
-    LateStage,
-    Node,
-    OrderedOutput,
-    OrderedStage,
-    Output,
-    TableStage,
-)
+from tidemark.plan.logical import AnyStage, JoinStage, LateStage, Node, OrderedStage, TableStage
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.operators.joins import bounds_name, gathering_name, reach_ms
 from tidemark.plan.operators.late import late_output
 from tidemark.plan.operators.two_phases import in_two_phases, is_in_two_phases, partials_parts
+from tidemark.plan.outputs import AnyOutput, JoinOutput, OrderedOutput, Output
 from tidemark.plan.physical import DerivedPlan, Plan
 
 

@@ -25,7 +25,8 @@ from tidemark.core.rows.row_operators import WithColumns
 from tidemark.core.windows.calendar import Calendar
 from tidemark.core.windows.trigger import OnClose, OnFinal
 from tidemark.core.windows.window import Hopping, Same
-from tidemark.plan.logical import Node, Output, Stage, WindowDefinition
+from tidemark.plan.logical import Node, Stage, WindowDefinition
+from tidemark.plan.outputs import Output
 from tidemark.plan.texts import aggregates_text, windows_text
 
 _BOUNDED = frozenset(
