@@ -36,6 +36,8 @@ from tidemark.language.custom import apply_frame, custom
 from tidemark.language.field import RAW, field
 from tidemark.language.formats import avro, csv, protobuf
 from tidemark.language.load import load_pipeline
+from tidemark.language.patterns.sequence import absence, sequence
+from tidemark.language.patterns.step import never, step, to_first, to_last
 from tidemark.language.pipeline import Pipeline
 from tidemark.language.windows import (
     calendar,
@@ -57,6 +59,7 @@ __all__ = [
     "PipelineError",
     "StateError",
     "TidemarkError",
+    "absence",
     "apply_frame",
     "avro",
     "bounded",
@@ -88,6 +91,7 @@ __all__ = [
     "min",
     "min_by",
     "monotonic",
+    "never",
     "on_close",
     "on_final",
     "on_update",
@@ -98,10 +102,14 @@ __all__ = [
     "punctuation",
     "quantile",
     "same",
+    "sequence",
     "session",
     "sliding",
     "stddev",
+    "step",
     "sum",
+    "to_first",
+    "to_last",
     "top_k",
     "tumbling",
     "value_counts",

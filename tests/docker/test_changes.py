@@ -49,6 +49,7 @@ services:
   windowing: *pipelines
   sessions: *pipelines
   joins: *pipelines
+  patterns: *pipelines
   sink: *pipelines
 """
 

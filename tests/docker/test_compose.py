@@ -43,8 +43,8 @@ def test_b53_services_that_start_first_wait_for_kafka_and_for_the_database(stack
     """When Kafka or the database starts, what waits for it goes on by itself; all begins empty."""
     for first in (SERVICES, ("topics",)):  # together they would wait for each other
         stack("up", "--detach", "--no-deps", *first)
-    # The pipeline has no joins, and a service without operators needs no broker.
-    waiting = ("topics", *(name for name in SERVICES if name != "joins"))
+    # The pipeline has no joins and no patterns, and a service without operators needs no broker.
+    waiting = ("topics", *(name for name in SERVICES if name not in ("joins", "patterns")))
     wait_until(
         lambda: all(_says(stack, name, "waiting for a broker") for name in waiting),
         "a log line about Kafka",
@@ -53,7 +53,7 @@ def test_b53_services_that_start_first_wait_for_kafka_and_for_the_database(stack
     wait_until(
         lambda: _says(stack, "sink", "trying again until it is back"), "a log line about PostgreSQL"
     )
-    keyed_services = ("windowing", "sessions", "joins")
+    keyed_services = ("windowing", "sessions", "joins", "patterns")
     wait_until(lambda: stack.is_healthy("kafka", "ingest", *keyed_services), "their health")
     stack("up", "--detach", "--no-deps", "postgres")
     wait_until(stack.is_healthy, "every container to be healthy", 60)
@@ -111,7 +111,7 @@ def test_restarts_of_kafka_and_postgresql_heal_within_a_minute(stack, sent):
 
 def test_spark_takes_the_work_over_and_loses_nothing_when_its_driver_is_killed(stack, sent):
     """The restart policy brings the driver back; told to stop, it gives the work to services."""
-    stack("stop", "windowing", "sessions", "joins")
+    stack("stop", "windowing", "sessions", "joins", "patterns")
     stack("--profile", "spark", "up", "--detach", "spark")
     stack.produce(TOPIC, next_round(sent))
     await_results(stack, sent)

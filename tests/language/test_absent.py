@@ -5,15 +5,18 @@ import copy
 import pytest
 
 from tests.support.mistakes import moves
-from tidemark import PipelineError, count, prev, tumbling
+from tidemark import PipelineError, absence, col, count, prev, tumbling
 from tidemark.language.aggregated import AggregatedStream
 from tidemark.language.joins.joined_stream import JoinedStream
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.ordered import OrderedStream
+from tidemark.language.patterns.matched_stream import MatchedStream
+from tidemark.language.patterns.matches import Matches
 from tidemark.language.stream import Stream
 from tidemark.language.windowed import WindowedStream
 
 KINDS = [Stream, KeyedStream, WindowedStream, AggregatedStream, OrderedStream, JoinedStream]
+KINDS += [Matches, MatchedStream]
 
 
 def _stream(kind):
@@ -22,7 +25,8 @@ def _stream(kind):
     windowed = keyed.window(tumbling("1m"))
     joined = keyed.join(keyed, within="1m")
     made = [rows, keyed, windowed, windowed.aggregate(n=count()), joined]
-    made.append(keyed.scan(before=prev("at")))
+    matches = keyed.match(absence(of=col("vip"), for_="1m"))
+    made += [keyed.scan(before=prev("at")), matches, matches.select()]
     return next(each for each in made if type(each) is kind)
 
 
@@ -42,7 +46,7 @@ def test_each_method_that_another_kind_has_names_the_kind_and_the_remedy(kind):
         with pytest.raises(PipelineError, match=rf"^{name}: .* has no such method; ") as refused:
             getattr(stream, name)
         remedy = str(refused.value).partition("; ")[2]
-        calls = ("key_by", "window", "aggregate", "join")
+        calls = ("key_by", "window", "aggregate", "join", "match", "select")
         assert any(f"{call}()" in remedy for call in calls), remedy
 
 

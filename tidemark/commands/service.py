@@ -40,6 +40,12 @@ def _joins(config: Config, plan: Plan) -> None:
     run(config, plan, "joins")
 
 
+def _patterns(config: Config, plan: Plan) -> None:
+    from tidemark.runtime.keyed.task import run
+
+    run(config, plan, "patterns")
+
+
 def _sink(config: Config, plan: Plan) -> None:
     from tidemark.sinks.task import run
 
@@ -79,6 +85,7 @@ SERVICES: Mapping[str, Run] = {
     "windowing": _windowing,
     "sessions": _sessions,
     "joins": _joins,
+    "patterns": _patterns,
     "sink": _sink,
     "archive": _archive,
     "monitor": _monitor,

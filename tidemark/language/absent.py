@@ -11,6 +11,8 @@ _KINDS = {
     "WindowedStream": "a stream in windows",
     "AggregatedStream": "a stream of results",
     "JoinedStream": "a joined stream",
+    "Matches": "a pattern without select()",
+    "MatchedStream": "a stream of matches",
     "Table": "a table",
 }
 
@@ -42,6 +44,15 @@ _OTHER_NAMES = {
 """Names that other libraries have, and what to write here."""
 
 
+_WAYS = {
+    "AggregatedStream": "call {} on the result of aggregate()",
+    "WindowedStream": "call window() before {}",
+    "JoinedStream": "call {} on the result of join()",
+    "MatchedStream": "call match() and select() before {}",
+}
+"""How to come to a kind of stream that has a method, by kind."""
+
+
 class AbsentMethodError(PipelineError, AttributeError):
     """A stream has no such method; to ``hasattr`` it is an AttributeError."""
 
@@ -63,6 +74,8 @@ def _remedy(kind: str, name: str, methods: Mapping[str, list[str]]) -> str:
     of_stream, of_keyed = name in methods["Stream"], name in methods["KeyedStream"]
     if name == "key_by":
         return "name all columns of the key in one key_by(), or aggregate() first"
+    if kind == "Matches" and name in methods["MatchedStream"]:
+        return f"call select() before {name}; it says what a match shows"
     if kind == "WindowedStream" and name == "window":
         return "a stream has windows once; for windows over results, call aggregate() and key_by()"
     if kind == "WindowedStream" and of_stream:
@@ -72,12 +85,9 @@ def _remedy(kind: str, name: str, methods: Mapping[str, list[str]]) -> str:
         return f"use {name} before window()" if kind == "WindowedStream" else "call key_by() first"
     if of_stream:
         return f"use {name} before key_by()"
-    if name in methods["AggregatedStream"]:
-        return f"call {name} on the result of aggregate()"
-    if name in methods["WindowedStream"]:
-        return f"call window() before {name}"
-    if name in methods["JoinedStream"]:
-        return f"call {name} on the result of join()"
+    owner = next((each for each in _WAYS if name in methods[each]), None)
+    if owner is not None:
+        return _WAYS[owner].format(name)
     if name in _OTHER_NAMES:
         used = _OTHER_NAMES[name]
         method = used.partition("(")[0]
@@ -94,10 +104,13 @@ def _methods() -> dict[str, list[str]]:
     from tidemark.language.aggregated import AggregatedStream
     from tidemark.language.joins.joined_stream import JoinedStream
     from tidemark.language.keyed import KeyedStream
+    from tidemark.language.patterns.matched_stream import MatchedStream
+    from tidemark.language.patterns.matches import Matches
     from tidemark.language.stream import Stream
     from tidemark.language.windowed import WindowedStream
 
-    kinds = (Stream, KeyedStream, WindowedStream, AggregatedStream, JoinedStream)
+    streams = (Stream, KeyedStream, WindowedStream, AggregatedStream, JoinedStream, MatchedStream)
+    kinds: tuple[type, ...] = (*streams, Matches)
     return {
         kind.__name__: [name for name in dir(kind) if not name.startswith("_")] for kind in kinds
     }

@@ -21,8 +21,10 @@ from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWin
 from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import (
     MAX_PAIRS,
+    MAX_PARTIAL,
     Accumulation,
     Format,
+    KeyedNode,
     Node,
     SessionLateness,
     Window,
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from tidemark.language.joins.bounds import JoinWindow, Within
     from tidemark.language.joins.joined_stream import JoinedStream
     from tidemark.language.joins.tables import Table
+    from tidemark.language.patterns.matches import Matches, SkipName
+    from tidemark.language.patterns.sequence import Sequence
+    from tidemark.language.patterns.step import SkipTo
     from tidemark.language.stream import Stream
 
 
@@ -199,6 +204,28 @@ class KeyedStream:
             suffix=suffix,
             max_pairs=max_pairs,
         )
+
+    def match(
+        self,
+        pattern: "Sequence",
+        *,
+        skip: "SkipName | SkipTo" = "past_last",
+        max_partial: int = MAX_PARTIAL,
+    ) -> "Matches":
+        """Find rows of each key that follow each other: ``match(sequence(...).within("10m"))``.
+
+        ``skip``: where the next match begins: "past_last", "to_next", ``to_first("step")``,
+        ``to_last("step")``, or anywhere with "none".  ``max_partial``: how many partial matches a
+        key may have; the oldest rows of more are late.
+
+        Raises:
+            PipelineError: the pattern has no time, a condition is not one Boolean of a row,
+                ``skip`` cannot move on, or rows replace each other or are late.
+        """
+        from tidemark.language.patterns.matches import matches
+
+        rows = KeyedNode(self.node, self.key)
+        return matches(self.dataflow, rows, pattern, skip, max_partial)
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
         """Publish each row on topic ``<pipeline>.<name>``, in the partition of its key.

@@ -21,7 +21,7 @@ def columns_read(output: Output) -> frozenset[str]:
     windowed, aggregation = output.windowed, output.aggregation
     if output.merges:
         return frozenset(windowed.node.columns)
-    named = frozenset(_names(windowed.window)).intersection(aggregation.columns)
+    named = frozenset(names_in(windowed.window)).intersection(aggregation.columns)
     own = (name for name in aggregation.columns if name.startswith("@"))  # as of punctuation()
     return named.union(own, windowed.key, columns_of(aggregation))
 
@@ -71,7 +71,7 @@ def _needed(node: Node, parent: Node, columns: Iterable[str]) -> set[str]:
 
 def _of_function(name: str, function: AggregateFunction, of: Aggregation) -> frozenset[str]:
     """Return the columns that an aggregate names; all if it needs others too."""
-    columns, named = of.columns, frozenset(_names(function)).intersection(of.columns)
+    columns, named = of.columns, frozenset(names_in(function)).intersection(of.columns)
     read = {each: columns[each] for each in columns if each in named}
     try:  # without ``where``, which names its columns, and which takes long to check again
         found = of.functions[name].type(name, {**read, KEPT: pl.Boolean()})
@@ -80,7 +80,7 @@ def _of_function(name: str, function: AggregateFunction, of: Aggregation) -> fro
     return named if found == of.types[name] else frozenset(columns)
 
 
-def _names(value: object) -> Iterator[str]:
+def names_in(value: object) -> Iterator[str]:
     """Yield the texts and the columns of expressions in the fields of a frozen value."""
     if isinstance(value, Aggregate):
         return  # an object of the user
@@ -90,7 +90,7 @@ def _names(value: object) -> Iterator[str]:
         yield from value.meta.root_names()
     elif isinstance(value, tuple):
         for each in value:
-            yield from _names(each)
+            yield from names_in(each)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from _names(getattr(value, field.name))
+            yield from names_in(getattr(value, field.name))

@@ -37,6 +37,7 @@ from tidemark.plan.logical import KeyedNode, Node
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.operators.joins import join_operator, require_one_key, table_sources
 from tidemark.plan.operators.late import late_operator
+from tidemark.plan.operators.patterns import pattern_operator
 from tidemark.plan.operators.replacing import body_on, handing_on
 from tidemark.plan.operators.rows import ordered_operator, rows_operator
 from tidemark.plan.operators.stages import derived_plan, longest_window_ms, with_stages
@@ -47,6 +48,7 @@ from tidemark.plan.outputs import (
     LateOutput,
     OrderedOutput,
     Output,
+    PatternOutput,
     RowsOutput,
     advances,
 )
@@ -213,6 +215,8 @@ def _operator(
     if isinstance(output, JoinOutput):
         used = columns_used(output, streams)
         return join_operator(dataflow, output, read, log_of[stream.name], used)
+    if isinstance(output, PatternOutput):
+        return pattern_operator(dataflow, output, stream, log_of[stream.name])
     windowed = output.windowed
     results, late, changelog = output_topics(dataflow.name, output.name)
     operator = Operator(

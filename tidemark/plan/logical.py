@@ -11,6 +11,8 @@ from tidemark.core.operators.joins.gathering_join import Gathering
 from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.table_join import TableKind, Wait
 from tidemark.core.operators.ordered.operator import RowRule
+from tidemark.core.operators.patterns.pattern import Pattern
+from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.rows.expression import Columns
 from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import RowOperator
@@ -31,6 +33,8 @@ Relation = Literal["time", "keep"]
 SIDES = ("left", "right")
 MAX_PAIRS = 1_000_000
 """The number of pairs that a row of a join may have, unless the user says another."""
+MAX_PARTIAL = 1000
+"""The number of partial matches that a key may have, unless the user says another."""
 Window = Hopping | Calendar | Same | Sliding | Session
 
 
@@ -208,18 +212,6 @@ class JoinStage:
 
 
 @dataclass(frozen=True, eq=False)
-class LateStage:
-    """The rows that are late for windows, or for an operator in order; they are a stream."""
-
-    of: Stage | OrderedStage
-
-    @property
-    def inputs(self) -> tuple[KeyedNode, ...]:
-        """The stream that has the late rows."""
-        return self.of.inputs
-
-
-@dataclass(frozen=True, eq=False)
 class TableStage:
     """The rows of a keyed stream with versions of a table, the second input.
 
@@ -241,5 +233,38 @@ class TableStage:
         return self.inputs[0].key
 
 
+@dataclass(frozen=True, eq=False)
+class PatternStage:
+    """The matches of a pattern in the rows of each key, or its timeouts; they are a stream.
+
+    ``values``: what a result shows of its rows, by name.  ``timeouts``: whether partial matches
+    whose time is over are the results.  The other fields are those of ``PatternMatch``.
+    """
+
+    node: Node
+    key: tuple[str, ...]
+    pattern: Pattern
+    values: Mapping[str, StepValue]
+    max_partial: int
+    timeouts: bool = False
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream that has the rows."""
+        return (KeyedNode(self.node, self.key),)
+
+
+@dataclass(frozen=True, eq=False)
+class LateStage:
+    """The rows that are late for windows, an operator in order or a pattern; they are a stream."""
+
+    of: Stage | OrderedStage | PatternStage
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream that has the late rows."""
+        return self.of.inputs
+
+
 AnyJoinStage = JoinStage | TableStage
-AnyStage = Stage | OrderedStage | AnyJoinStage | LateStage
+AnyStage = Stage | OrderedStage | AnyJoinStage | PatternStage | LateStage

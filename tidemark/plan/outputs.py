@@ -11,6 +11,7 @@ from tidemark.plan.logical import (
     LateStage,
     Node,
     OrderedStage,
+    PatternStage,
     WindowDefinition,
 )
 
@@ -110,7 +111,22 @@ class JoinOutput:
         return self.stage.inputs
 
 
-AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput | LateOutput
+@dataclass(frozen=True, eq=False)
+class PatternOutput:
+    """A named output of the pipeline: what a pattern finds; ``results``: as of ``Output``."""
+
+    name: str
+    format: Format
+    stage: PatternStage
+    results: Node | None = None
+
+    @property
+    def inputs(self) -> tuple[KeyedNode, ...]:
+        """The stream that has the rows."""
+        return self.stage.inputs
+
+
+AnyOutput = Output | RowsOutput | OrderedOutput | JoinOutput | PatternOutput | LateOutput
 
 
 def advances(output: AnyOutput) -> bool:

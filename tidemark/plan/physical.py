@@ -22,7 +22,7 @@ from tidemark.plan.names import generations_topic, retried_topic, stats_topic
 from tidemark.plan.static_table import StaticTable
 from tidemark.serde.formats.source_format import JSON, SourceFormat
 
-SERVICES = ("ingest", "windowing", "sessions", "joins")
+SERVICES = ("ingest", "windowing", "sessions", "joins", "patterns")
 """All services that a plan may need, in the order in which records pass them."""
 
 STREAMS = frozenset({"stream", "left stream", "right stream"})
@@ -164,7 +164,7 @@ class OperatorPlan:
     """One operator, the service that runs it, and its topics.
 
     Args:
-        service: ``"windowing"``, ``"sessions"`` or ``"joins"``.
+        service: ``"windowing"``, ``"sessions"``, ``"joins"`` or ``"patterns"``.
         log: topic of the log that the operator reads.
         operator: the operator itself.
         ports: its ports with their topics, the main port first.

@@ -15,7 +15,7 @@ import psycopg
 from tidemark.embedded.broker import free_port
 
 ROOT = Path(__file__).parents[3]
-SERVICES = ("ingest", "windowing", "sessions", "joins", "sink")
+SERVICES = ("ingest", "windowing", "sessions", "joins", "patterns", "sink")
 _PRODUCER = "/opt/kafka/bin/kafka-console-producer.sh"
 _PASSWORD = "e2e"
 _ASK_HEALTH = (

@@ -11,7 +11,7 @@ from tests.support.logs import COLUMNS
 from tests.support.running import over
 from tidemark.core.operators.patterns.operator import PatternMatch
 from tidemark.core.operators.patterns.pattern import Contiguity, Pattern, Skip, Step
-from tidemark.core.operators.patterns.results import Value
+from tidemark.core.operators.patterns.step_values import Value
 
 NAMES = ("a", "b", "c", "d")
 CONTIGUITIES: tuple[Contiguity, ...] = ("followed_by", "followed_by", "followed_by_any", "next")

@@ -1,4 +1,4 @@
-"""Which operators a plan has: for joins, stages, late rows, rows, and results that are replaced.
+"""Which operators a plan has: joins, patterns, stages, late rows, rows, replacing results.
 
 Each module returns operators of the physical plan, and refuses what they cannot do.
 May import: plan and what it may import.

@@ -18,7 +18,15 @@ from tidemark.core.windows.trigger import OnClose
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import LateStage, Node, OrderedStage, Stage, WindowDefinition
+from tidemark.plan.logical import (
+    LateStage,
+    Node,
+    OrderedStage,
+    PatternStage,
+    Stage,
+    WindowDefinition,
+)
+from tidemark.plan.operators.patterns import pattern_text
 from tidemark.plan.operators.two_phases import is_in_two_phases
 from tidemark.plan.outputs import LateOutput, Output, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
@@ -27,7 +35,7 @@ from tidemark.plan.texts import columns_text, windows_text
 _INSTANTS = (START, END, OWN_WATERMARK)
 
 
-def late_node(stage: Stage | OrderedStage) -> Node:
+def late_node(stage: Stage | OrderedStage | PatternStage) -> Node:
     """Return the stream of the late rows of a stage.
 
     Raises:
@@ -99,7 +107,7 @@ def _plain(windowed: WindowDefinition) -> WindowDefinition:
 
 def _judge(output: LateOutput, body: Callable[[Output], WindowBody]) -> JudgesRows:
     of = output.stage.of
-    if isinstance(of, OrderedStage) or isinstance(of.windowed.window, ArrivalWindow):
+    if not isinstance(of, Stage) or isinstance(of.windowed.window, ArrivalWindow):
         return JudgesByTime()
     found = body(Output(output.name, output.format, _plain(of.windowed), of.aggregation))
     assert hasattr(found, "late_of"), f"{output.name}: {found} needs state to find late rows"
@@ -108,6 +116,8 @@ def _judge(output: LateOutput, body: Callable[[Output], WindowBody]) -> JudgesRo
 
 def _judge_text(stage: LateStage) -> str:
     of = stage.of
+    if isinstance(of, PatternStage):
+        return f"pattern {pattern_text(of.pattern)}"
     return str(of.rule) if isinstance(of, OrderedStage) else windows_text(_plain(of.windowed))
 
 

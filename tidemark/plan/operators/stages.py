@@ -18,12 +18,22 @@ from tidemark.core.windows.arrival import ArrivalWindow
 from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
-from tidemark.plan.logical import AnyStage, JoinStage, LateStage, Node, OrderedStage, TableStage
+from tidemark.plan.logical import (
+    AnyStage,
+    JoinStage,
+    LateStage,
+    Node,
+    OrderedStage,
+    PatternStage,
+    Stage,
+    TableStage,
+)
 from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.operators.joins import bounds_name, gathering_name, reach_ms
 from tidemark.plan.operators.late import late_output
+from tidemark.plan.operators.patterns import pattern_name
 from tidemark.plan.operators.two_phases import in_two_phases, is_in_two_phases, partials_parts
-from tidemark.plan.outputs import AnyOutput, JoinOutput, OrderedOutput, Output
+from tidemark.plan.outputs import AnyOutput, JoinOutput, OrderedOutput, Output, PatternOutput
 from tidemark.plan.physical import DerivedPlan, Plan
 
 
@@ -93,6 +103,8 @@ def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOu
         return late_output(node, stage, name, partitions)
     if isinstance(stage, JoinStage | TableStage):
         return JoinOutput(name, "json", replace(stage, on_close=False), node)
+    if isinstance(stage, PatternStage):
+        return PatternOutput(name, "json", stage, node)
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
     if stage.after == "every":
@@ -106,14 +118,20 @@ def _parts(stage: AnyStage) -> tuple[str, ...]:
     if isinstance(stage, JoinStage | TableStage):
         return key, f"{stage.how}-join", bounds_name(stage), *gathering_name(stage)
     if isinstance(stage, LateStage):
-        of = stage.of
-        what = of.rule.name_parts if isinstance(of, OrderedStage) else (of.windowed.window.label,)
-        return key, *what, "late"
+        return key, *_late_parts(stage.of), "late"
+    if isinstance(stage, PatternStage):
+        return key, *pattern_name(stage), "timeouts" if stage.timeouts else "matches"
     if isinstance(stage, OrderedStage):
         return key, *stage.rule.name_parts
     values = "-".join(stage.aggregation.aggregates)
     every = () if stage.after == "final" else (stage.after,)
     return key, stage.windowed.window.label, values, *every
+
+
+def _late_parts(of: Stage | OrderedStage | PatternStage) -> tuple[str, ...]:
+    if isinstance(of, OrderedStage):
+        return of.rule.name_parts
+    return pattern_name(of) if isinstance(of, PatternStage) else (of.windowed.window.label,)
 
 
 def longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
@@ -139,10 +157,12 @@ def longest_window_ms(source: Node, outputs: Sequence[AnyOutput]) -> int:
 def _window_ms(output: AnyOutput) -> int:
     """Return the length of windows of event time; of others, and of partials of the same, 0.
 
-    That of a join is how long after a row its results may be.
+    That of a join or of a pattern is how long after a row its results may be.
     """
     if isinstance(output, JoinOutput):
         return reach_ms(output.stage)
+    if isinstance(output, PatternOutput):
+        return output.stage.pattern.within_ms
     if not isinstance(output, Output):
         return 0
     windowed = output.windowed

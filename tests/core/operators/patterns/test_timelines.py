@@ -6,7 +6,7 @@ import pytest
 from tests.support.running import over
 from tidemark.core.operators.patterns.operator import TIMEOUTS, PatternMatch
 from tidemark.core.operators.patterns.pattern import Pattern, Skip, Step
-from tidemark.core.operators.patterns.results import Value
+from tidemark.core.operators.patterns.step_values import Value
 from tidemark.core.operators.ports import LATE, REASON, ROWS
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, ROW_COLUMNS, Segment, SourceMark

@@ -19,9 +19,10 @@ from tidemark.core.operators.patterns.key_run import Found, Kind
 from tidemark.core.operators.patterns.key_runs import results_until
 from tidemark.core.operators.patterns.partial import place_of
 from tidemark.core.operators.patterns.pattern import Pattern
-from tidemark.core.operators.patterns.results import MatchResults, Value
+from tidemark.core.operators.patterns.results import MatchResults
 from tidemark.core.operators.patterns.state import Matching, PartialMatches, PatternState
 from tidemark.core.operators.patterns.step_rows import StepRows
+from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.operators.ports import LATE, OWN, REASON, ROWS, Port, late_port
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -54,7 +55,7 @@ class PatternMatch(Body):
     pattern: Pattern
     key: tuple[str, ...]
     columns: Mapping[str, pl.DataType]
-    values: Mapping[str, Value]
+    values: Mapping[str, StepValue]
     max_partial: int = 1000
     with_timeouts: bool = False
 
@@ -128,7 +129,10 @@ class PatternMatch(Body):
     def _advanced(self, state: PatternState, before_ms: int, clock_ms: int) -> Frames:
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
         parts = [self._taken(state, stop_ms) for stop_ms in state.waiting.stops(clock_ms)]
-        return {port: pl.concat([part[port] for part in parts]) for port in parts[0]}
+        return {
+            port: pl.concat([part[port] for part in parts], how="vertical_relaxed")
+            for port in parts[0]
+        }
 
     def advance_in_portions(
         self, state: PatternState, before_ms: int, clock_ms: int

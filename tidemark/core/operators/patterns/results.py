@@ -8,12 +8,19 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.stable_hash import mixed
 from tidemark.core.operators.identity import Ids, hex_texts, ids_of_rows
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.patterns.key_run import Found
 from tidemark.core.operators.patterns.partial import STEP_BITS
 from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
+from tidemark.core.operators.patterns.step_values import (
+    OfRows,
+    StepAggregates,
+    StepValue,
+    Value,
+)
 from tidemark.core.operators.ports import APPEND, ROWS, Port, RowTime, places, shown_key
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
@@ -34,14 +41,6 @@ _ROW = pl.Struct(
 _NUMBER = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Value(NamedTuple):
-    """A column of the last row of a step, or of the first; null in a result without such a row."""
-
-    step: int
-    column: str
-    first: bool = False
-
-
 class _Flat(NamedTuple):
     """The rows of all results: the result that each is of, its step, and its columns."""
 
@@ -56,7 +55,7 @@ class MatchResults:
 
     key: tuple[str, ...]
     steps: tuple[str, ...]
-    values: Mapping[str, Value]
+    values: Mapping[str, StepValue]
     columns: Mapping[str, pl.DataType]
 
     def port(self, name: str) -> Port:
@@ -80,9 +79,33 @@ class MatchResults:
     def shown(self) -> dict[str, pl.DataType]:
         """The columns of a result, with types."""
         key = {name: self.columns[name] for name in shown_key(self.key)}
-        values = {name: self.columns[value.column] for name, value in self.values.items()}
-        own = text_types({**key, **values})
+        own = text_types({**key, **self._types})
         return {ID: pl.String(), **own, MATCHED: pl.List(_ROW), EVENT_TIME_MS: pl.Int64()}
+
+    @cached_property
+    def _types(self) -> dict[str, pl.DataType]:
+        """The types of the values."""
+        made = {
+            name: dtype
+            for each in self._aggregates
+            for name, dtype in each.aggregation.types.items()
+        }
+        return {
+            name: self.columns[value.column] if isinstance(value, Value) else made[name]
+            for name, value in self.values.items()
+        }
+
+    @cached_property
+    def _aggregates(self) -> tuple[StepAggregates, ...]:
+        """The aggregates, by the step of their rows."""
+        by_step: dict[int | None, dict[str, AggregateFunction]] = {}
+        for name, value in self.values.items():
+            if isinstance(value, OfRows):
+                by_step.setdefault(value.step, {})[name] = value.function
+        return tuple(
+            StepAggregates(step, "" if step is None else self.steps[step], functions, self.columns)
+            for step, functions in by_step.items()
+        )
 
     def frame(self, found: Sequence[Found], rows: StepRows) -> pl.DataFrame:
         """Return results in the order of ``found``."""
@@ -96,21 +119,35 @@ class MatchResults:
             rows.rows(refs >> STEP_BITS),
         )
         begins = np.searchsorted(flat.result, np.arange(sizes.size))
-        values = [self._values(name, flat, sizes.size) for name in self.values]
+        values = self._values(flat, sizes.size)
         keys = [flat.rows[name].gather(begins) for name in shown_key(self.key)]
         frame = pl.DataFrame(
             [
                 hex_texts(ID, _ids(flat, begins)),
-                *bytes_as_text(pl.DataFrame([*keys, *values])),
+                *bytes_as_text(pl.DataFrame([*keys, *values.values()])),
                 self._matched(flat, sizes.size),
                 pl.Series(EVENT_TIME_MS, [each.at_ms for each in found]),
             ]
         )
         return frame.select(*self.shown)
 
-    def _values(self, name: str, flat: _Flat, count: int) -> pl.Series:
-        """Return a value of each result."""
-        value = self.values[name]
+    def _values(self, flat: _Flat, count: int) -> dict[str, pl.Series]:
+        """Return the values of ``count`` results by name."""
+        made = {
+            name: self._column(name, value, flat, count)
+            for name, value in self.values.items()
+            if isinstance(value, Value)
+        }
+        for each in self._aggregates:
+            of_step = flat.step >= 0 if each.step is None else flat.step == each.step
+            rows = flat.rows.filter(pl.Series(of_step))
+            found = each.values(rows, flat.result[of_step], count)
+            made |= {column.name: column for column in found}
+        return {name: made[name] for name in self.values}
+
+    @staticmethod
+    def _column(name: str, value: Value, flat: _Flat, count: int) -> pl.Series:
+        """Return a column of one row of each result."""
         at = np.flatnonzero(flat.step == value.step)
         place = np.full(count, -1)
         place[flat.result[at[::-1] if value.first else at]] = at[::-1] if value.first else at

@@ -1,0 +1,73 @@
+"""Streams of matches and timeouts, published or handed on as rows."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tidemark.core.operators.patterns.results import MATCHED
+from tidemark.core.operators.ports import late_port, shown_key
+from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.language.output import require_rows
+from tidemark.language.stream import Stream
+from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.logical import Format, Node, PatternStage
+from tidemark.plan.operators.late import late_node
+from tidemark.plan.operators.patterns import pattern_body
+from tidemark.plan.outputs import PatternOutput
+from tidemark.serde.avro_results import record_schema
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedStream(Stream):
+    """What a pattern finds: the key, values of the rows of a match, and ``_rows``."""
+
+    stage: PatternStage
+
+    def __repr__(self) -> str:
+        kind = "timeouts of " if self.stage.timeouts else ""
+        steps = ", ".join(step.name for step in self.stage.pattern.steps)
+        return f"MatchedStream({kind}{steps}: {', '.join(self.node.columns)})"
+
+    @cached_property
+    def timeouts(self) -> "MatchedStream":
+        """The partial matches whose time is over, with the same columns; those of timeouts are it.
+
+        A value of a step without rows is null, an aggregate of it is that of no rows.
+        """
+        return self if self.stage.timeouts else matched(self.dataflow, self.stage, timeouts=True)
+
+    @cached_property
+    def late(self) -> Stream:
+        """The stream of the late rows, as ``late`` of aggregated streams.
+
+        Raises:
+            PipelineError: a column has the name of one that is added.
+        """
+        return Stream(self.dataflow, late_node(replace(self.stage, values={}, timeouts=False)))
+
+    def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
+        """Publish results on topic ``<pipeline>.<name>``, late rows on ``<pipeline>.<name>.late``.
+
+        Results are in the partitions of their keys.
+
+        Raises:
+            PipelineError: the name is not legal or is taken, a column has a type without a form in
+                JSON, the format is unknown, or Avro does not support a name or type.
+        """
+        key = self.stage.key
+        require_rows(self.dataflow, self.node.columns, shown_key(key), name, format, by_id=True)
+        if format == "avro":
+            results, *_ = pattern_body(self.stage).outputs
+            record_schema(f"{self.dataflow.name}.{name}", results)
+            late = late_port(key, self.stage.node.columns)
+            record_schema(f"{self.dataflow.name}.{name}.late", late)
+        self.dataflow.add_output(PatternOutput(name, format, self.stage))
+
+
+def matched(dataflow: Dataflow, stage: PatternStage, *, timeouts: bool = False) -> MatchedStream:
+    """Return the stream of the results of a stage, or of its timeouts."""
+    stage = replace(stage, timeouts=timeouts)
+    results, *_ = pattern_body(stage).outputs
+    hidden = (ID, EVENT_TIME_MS)
+    columns = {name: dtype for name, dtype in results.columns.items() if name not in hidden}
+    assert MATCHED in columns, "each result lists its rows"
+    return MatchedStream(dataflow, Node(columns, stage=stage), stage)

@@ -1,0 +1,248 @@
+"""The matches of a pattern in the rows of each key: checks of ``match``, and ``select``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
+
+import polars as pl
+
+from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
+from tidemark.core.operators.patterns.pattern import Skip
+from tidemark.core.operators.patterns.results import MATCHED
+from tidemark.core.operators.patterns.step_values import OfRows, StepValue, Value, step_columns
+from tidemark.core.operators.ports import ALL, shown_columns, shown_key
+from tidemark.core.operators.rows import row_fields
+from tidemark.core.rows.expression import as_written, metadata_used, output_types, require_column
+from tidemark.core.rows.probe import require_row_wise
+from tidemark.errors import PipelineError
+from tidemark.language.absent import absent
+from tidemark.language.patterns.matched_stream import MatchedStream, matched
+from tidemark.language.patterns.sequence import Sequence
+from tidemark.language.patterns.step import Never, SkipTo
+from tidemark.plan.columns_read import names_in
+from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.logical import KeyedNode, PatternStage
+from tidemark.plan.names import require_new_columns
+from tidemark.plan.operators.late import require_not_late
+from tidemark.plan.operators.replacing import require_rows_that_stay
+
+SkipName = Literal["past_last", "to_next", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """The matches of a pattern, without values of their rows yet."""
+
+    dataflow: Dataflow
+    stage: PatternStage
+
+    def __repr__(self) -> str:
+        return f"Matches({', '.join(step.name for step in self.stage.pattern.steps)})"
+
+    if not TYPE_CHECKING:  # type checkers know the methods that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AbsentMethodError, with what to write instead."""
+            raise absent(self, name)
+
+    def select(self, **values: str | AggregateFunction) -> MatchedStream:
+        """Return the matches as rows: the key, ``values``, and ``_rows``, which lists the rows.
+
+        ``hot_at="hot.at"`` is the column ``at`` of the last row of the step ``hot``, null without
+        such a row.  An aggregate is of the rows of a step: ``max("hot.celsius")``;
+        ``count("hot")`` counts them, ``count()`` counts all rows of the match.
+
+        Raises:
+            PipelineError: a step or column is unknown, an aggregate names several steps or does not
+                suit its column, or a name is taken.
+        """
+        shown: dict[str, StepValue] = {}
+        for name, value in values.items():
+            self._require_free(name)
+            shown[name] = self._value(name, value)
+        require_new_columns(list(values), "select")
+        return matched(self.dataflow, replace(self.stage, values=shown))
+
+    def _require_free(self, name: str) -> None:
+        if name in (*row_fields(by_id=True), MATCHED):
+            raise PipelineError(
+                f"select({name}): it clashes with a field of every match; choose another name"
+            )
+        if name in self.stage.key:
+            raise PipelineError(f"select({name}): it is a column of the key, which results have")
+
+    def _value(self, name: str, value: str | AggregateFunction) -> StepValue:
+        what = f"select({name})"
+        if isinstance(value, str):
+            return self._column(value, what)
+        if not callable(getattr(value, "parts", None)):
+            raise PipelineError(
+                f"{what}: {as_written(value)} is not a column of a step, such as "
+                f'"{self._steps[0]}.{self._example}", or an aggregate of its rows'
+            )
+        return self._aggregate(name, value, what)
+
+    @property
+    def _steps(self) -> list[str]:
+        return [step.name for step in self.stage.pattern.steps]
+
+    @property
+    def _columns(self) -> dict[str, pl.DataType]:
+        return shown_columns(self.stage.node.columns)
+
+    @property
+    def _example(self) -> str:
+        return next(iter(self._columns))
+
+    def _column(self, text: str, what: str) -> Value:
+        step, dot, column = text.partition(".")
+        if not dot or step not in self._steps:
+            raise PipelineError(
+                f"{what}: {text!r} is not a column of a step; the steps are "
+                f"{', '.join(self._steps)}: write {f'{self._steps[0]}.{self._example}'!r}"
+            )
+        require_column(column, self._columns, f"{what}={text!r}")
+        return Value(self._steps.index(step), column)
+
+    def _aggregate(self, name: str, function: AggregateFunction, what: str) -> OfRows:
+        named = {*names_in(function)}
+        used = [step for step in self._steps if any(_is_of(step, each) for each in named)]
+        if len(used) > 1:
+            raise PipelineError(
+                f"{what}: {function} is of rows of the steps {', '.join(used)}; an aggregate is of "
+                "the rows of one step"
+            )
+        own = step_columns(used[0], self._columns) if used else {}
+        if not used and named:
+            known = ", ".join(self._steps)
+            raise PipelineError(
+                f"{what}: {function} names no step; the steps are {known}: write a column as "
+                f"{f'{self._steps[0]}.{self._example}'!r}, or {self._steps[0]!r} for its rows"
+            )
+        aggregation = Aggregation({name: function}, own)
+        if aggregation.user_functions:
+            raise PipelineError(
+                f"{what}: an aggregate of your own needs windows; use collect() here, and apply() "
+                "on the result"
+            )
+        if aggregation.by_arrival:
+            raise PipelineError(
+                f'{what}: the rows of a match are in order of event time; leave out order="arrival"'
+            )
+        return OfRows(self._steps.index(used[0]) if used else None, function)
+
+
+def _is_of(step: str, name: str) -> bool:
+    return name == step or name.startswith(f"{step}.")
+
+
+def matches(
+    dataflow: Dataflow,
+    rows: KeyedNode,
+    pattern: object,
+    skip: object,
+    max_partial: object,
+) -> Matches:
+    """Return the matches of a pattern in the rows of each key; see ``KeyedStream.match``."""
+    if not isinstance(pattern, Sequence):
+        raise PipelineError(
+            f"match: {as_written(pattern)} is not a pattern; write sequence(...) or absence(...)"
+        )
+    if isinstance(max_partial, bool) or not isinstance(max_partial, int) or max_partial < 1:
+        raise PipelineError(f"match(max_partial): {max_partial!r} is not a positive integer")
+    if rows.key == (ALL,):
+        raise PipelineError("match: key_by() has no column; name those that rows have in common")
+    require_rows_that_stay([rows.node], "match")
+    require_not_late(rows.node, "match")
+    columns = shown_columns(rows.node.columns)
+    _require_names(pattern, columns)
+    for name in shown_key(rows.key):
+        if name in (*row_fields(by_id=True), MATCHED):
+            raise PipelineError(
+                f"match: column {name!r} of the key clashes with a field of every match; rename it "
+                "in key_by()"
+            )
+    core = pattern.in_core(_skip(skip))
+    _require_conditions(pattern, columns)
+    return Matches(dataflow, PatternStage(rows.node, rows.key, core, {}, max_partial))
+
+
+def _skip(skip: object) -> Skip:
+    if isinstance(skip, SkipTo):
+        return Skip(skip.to, skip.step)
+    if skip not in get_args(SkipName):
+        names = ", ".join(map(repr, get_args(SkipName)))
+        raise PipelineError(
+            f'match(skip): {as_written(skip)} is not one of {names}, to_first("step") and '
+            'to_last("step")'
+        )
+    assert isinstance(skip, str)
+    return Skip(skip)  # type: ignore[arg-type]
+
+
+def _require_names(pattern: Sequence, columns: Mapping[str, pl.DataType]) -> None:
+    """Raise PipelineError if a column has the name of a column of a step."""
+    for step in pattern.steps:
+        for name in columns:
+            if name.startswith(f"{step}."):
+                raise PipelineError(
+                    f"sequence({step}): the stream has a column {name!r}, and a name that begins "
+                    f"with {f'{step}.'!r} is a column of the step; rename one of them"
+                )
+
+
+def _require_conditions(pattern: Sequence, columns: Mapping[str, pl.DataType]) -> None:
+    """Raise PipelineError if a condition is not one Boolean of a row, or of a row and others."""
+    seen = dict(columns)
+    for name, part in pattern.parts.items():
+        if isinstance(part, Never):
+            _require_of_row(f"never {name}", part.condition, columns, pattern)
+            continue
+        seen |= {f"{name}.{column}": columns[column] for column in columns}
+        _require_of_row(f"step {name}", part.condition, columns, pattern)
+        if part.until_condition is not None:
+            _require_of_row(f"until of step {name}", part.until_condition, columns, pattern)
+        if part.on is not None:
+            _require_on(name, part.on, seen, pattern)
+
+
+def _require_of_row(
+    what: str, condition: pl.Expr, columns: Mapping[str, pl.DataType], pattern: Sequence
+) -> None:
+    for name in condition.meta.root_names():
+        if name.partition(".")[0] in pattern.steps and name not in columns:
+            raise PipelineError(
+                f"{what}: {as_written(condition)} names {name!r}, a column of a step; write a "
+                "condition on earlier rows as step(..., on=...)"
+            )
+    _require_boolean(what, condition, columns)
+
+
+def _require_on(
+    name: str, on: pl.Expr, columns: Mapping[str, pl.DataType], pattern: Sequence
+) -> None:
+    what = f"step {name}(on)"
+    names = list(pattern.steps)
+    for root in on.meta.root_names():
+        other = root.partition(".")[0]
+        if root not in columns and other in names[names.index(name) + 1 :]:
+            raise PipelineError(
+                f"{what}: {as_written(on)} names {root!r}, and step {other} comes after step "
+                f"{name}; put the condition on step {other}"
+            )
+    _require_boolean(what, on, columns)
+
+
+def _require_boolean(what: str, condition: pl.Expr, columns: Mapping[str, pl.DataType]) -> None:
+    for name in metadata_used([condition]):
+        raise PipelineError(
+            f"{what}: column {name!r} is of a Kafka record, and rows of a pattern do not have it; "
+            "add it with with_columns() before key_by()"
+        )
+    types = list(output_types([condition], columns, what).values())
+    if types != [pl.Boolean()]:
+        found = ", ".join(map(str, types))
+        raise PipelineError(f"{what}: {as_written(condition)} gives {found}, not one Boolean")
+    if condition.meta.has_multiple_outputs():
+        raise PipelineError(f"{what}: {as_written(condition)} does not name its columns")
+    require_row_wise(condition, columns, what)
