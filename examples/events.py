@@ -57,10 +57,32 @@ def hashtags(draw: random.Random) -> Iterator[Record]:
         }
 
 
+def fire(draw: random.Random) -> Iterator[Record]:
+    """Yield readings of twelve rooms; rooms burn now and then, and some sensors fall silent."""
+    burns_until_ms = dict.fromkeys(range(12), 0)
+    silent_until_ms = dict.fromkeys(range(12), 0)
+    for at_ms in times_ms(draw, 2_000):
+        room = draw.randrange(12)
+        if at_ms < silent_until_ms[room]:
+            continue
+        if draw.random() < 0.01:
+            burns_until_ms[room] = at_ms + 240_000
+        if draw.random() < 0.01:
+            silent_until_ms[room] = at_ms + 900_000
+        burns = at_ms < burns_until_ms[room]
+        smells = burns and draw.random() < 0.2
+        celsius = round(draw.gauss(120 if burns else 21, 8), 1)
+        record: Record = {"room": f"room{room:02}", "kind": "smoke", "at": at_ms}
+        if not smells:
+            record |= {"kind": "temperature", "celsius": celsius, "battery": draw.randrange(100)}
+        yield record
+
+
 EXAMPLES: dict[str, Callable[[random.Random], Iterator[Record]]] = {
     "game": game,
     "sensors": sensors,
     "hashtags": hashtags,
+    "fire": fire,
 }
 
 
