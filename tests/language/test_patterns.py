@@ -1,12 +1,14 @@
 """``match`` as users write it: what is refused, and what a plan says of a pattern."""
 
+from typing import Any
+
 import polars as pl
 import pytest
 
+import tidemark
 from tests.support.mistakes import moves, refused
 from tidemark import (
     Pipeline,
-    absence,
     bounded,
     col,
     collect,
@@ -29,7 +31,9 @@ from tidemark.commands.schemas import result_schemas
 from tidemark.core.operators.ports import LATE
 from tidemark.plan.explain import render_mermaid, render_text
 
+WORDS: Any = tidemark  # mistakes have wrong types
 FAST, SLOW = step(col("speed") > 3), step(col("speed") < 1)
+WORDS_OF_STEP: Any = FAST
 TWO = sequence(fast=FAST, slow=SLOW).within("10m")
 
 
@@ -40,29 +44,53 @@ def match(pattern=TWO, keys=("player",), **options):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: sequence(), "sequence(): no steps; pass them in order, as name=step(condition)"),
-        (lambda: sequence(a=col("vip")), 'sequence(a): col("vip") is not a step; write a=step('),
-        (lambda: sequence(a=3), "sequence(a): 3 is not step(...) or never(...)"),
-        (lambda: sequence(a=never(col("vip")), b=FAST), "a pattern begins with a step"),
-        (lambda: sequence(**{"@a": FAST}), "names that begin with '@' are reserved"),
-        (lambda: sequence(_offset=FAST), "'_offset' is a metadata column"),
-        (lambda: sequence(a=FAST).within("0s"), "within: '0s' is not longer than 0"),
-        (lambda: sequence(a=FAST).within("9000000d"), "within: 9000000d is longer than"),
-        (lambda: absence(of="vip", for_="1m"), "absence(of): 'vip' is a str, not an expression"),
-        (lambda: absence(of=col("vip"), for_="-1m"), "absence(for_): '-1m' is not longer than 0"),
-        (lambda: step(True), "step: True is a bool, not an expression such as col('a') > 1"),
-        (lambda: step(col("vip"), on="x"), "step(on): 'x' is a str, not an expression"),
-        (lambda: step(col("vip"), contiguity="then"), "step(contiguity): 'then' is not one of"),
-        (lambda: never("x"), "never: 'x' is a str, not an expression"),
-        (lambda: FAST.until(3), "until: 3 is a int, not an expression"),
-        (lambda: FAST.times(0), "times(0): the minimum is 1 or more"),
-        (lambda: FAST.times(3, 2), "times(3, 2): the minimum is 1 or more, the maximum at least"),
-        (lambda: FAST.times(1.5), "times(least): 1.5 is not an integer"),
-        (lambda: FAST.times(2, True), "times(most): True is not an integer"),
-        (lambda: FAST.times(2).one_or_more(), "one_or_more(): step("),
-        (lambda: FAST.one_or_more(contiguity="x"), "one_or_more(contiguity): 'x' is not one of"),
-        (lambda: FAST.times(2).optional(), "optional(): the step takes at least 2 rows"),
-        (lambda: FAST.optional().times(2), "times(): optional() allows no row, and 2 is the least"),
+        (
+            lambda: WORDS.sequence(),
+            "sequence(): no steps; pass them in order, as name=step(condition)",
+        ),
+        (
+            lambda: WORDS.sequence(a=col("vip")),
+            'sequence(a): col("vip") is not a step; write a=step(',
+        ),
+        (lambda: WORDS.sequence(a=3), "sequence(a): 3 is not step(...) or never(...)"),
+        (lambda: WORDS.sequence(a=never(col("vip")), b=FAST), "a pattern begins with a step"),
+        (lambda: WORDS.sequence(**{"@a": FAST}), "names that begin with '@' are reserved"),
+        (lambda: WORDS.sequence(_offset=FAST), "'_offset' is a metadata column"),
+        (lambda: WORDS.sequence(a=FAST).within("0s"), "within: '0s' is not longer than 0"),
+        (lambda: WORDS.sequence(a=FAST).within("9000000d"), "within: 9000000d is longer than"),
+        (
+            lambda: WORDS.absence(of="vip", for_="1m"),
+            "absence(of): 'vip' is a str, not an expression",
+        ),
+        (
+            lambda: WORDS.absence(of=col("vip"), for_="-1m"),
+            "absence(for_): '-1m' is not longer than 0",
+        ),
+        (lambda: WORDS.step(True), "step: True is a bool, not an expression such as col('a') > 1"),
+        (lambda: WORDS.step(col("vip"), on="x"), "step(on): 'x' is a str, not an expression"),
+        (
+            lambda: WORDS.step(col("vip"), contiguity="then"),
+            "step(contiguity): 'then' is not one of",
+        ),
+        (lambda: WORDS.never("x"), "never: 'x' is a str, not an expression"),
+        (lambda: WORDS_OF_STEP.until(3), "until: 3 is a int, not an expression"),
+        (lambda: WORDS_OF_STEP.times(0), "times(0): the minimum is 1 or more"),
+        (
+            lambda: WORDS_OF_STEP.times(3, 2),
+            "times(3, 2): the minimum is 1 or more, the maximum at least",
+        ),
+        (lambda: WORDS_OF_STEP.times(1.5), "times(least): 1.5 is not an integer"),
+        (lambda: WORDS_OF_STEP.times(2, True), "times(most): True is not an integer"),
+        (lambda: WORDS_OF_STEP.times(2).one_or_more(), "one_or_more(): step("),
+        (
+            lambda: WORDS_OF_STEP.one_or_more(contiguity="x"),
+            "one_or_more(contiguity): 'x' is not one of",
+        ),
+        (lambda: WORDS_OF_STEP.times(2).optional(), "optional(): the step takes at least 2 rows"),
+        (
+            lambda: WORDS_OF_STEP.optional().times(2),
+            "times(): optional() allows no row, and 2 is the least",
+        ),
     ],
 )
 def test_a_wrong_part_of_a_pattern_is_refused(build, message):
@@ -245,7 +273,7 @@ def test_results_depend_on_the_columns_of_conditions_and_values_only():
     found.select(tags="a.tags", n=count("b")).to("found")
     (operator,) = pipeline.plan().operators
 
-    assert operator.reads == {"player", "vip", "score", "speed", "tags"}
+    assert operator.reads == frozenset({"player", "vip", "score", "speed", "tags"})
 
 
 @pytest.mark.parametrize(
