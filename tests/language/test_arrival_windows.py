@@ -234,7 +234,7 @@ def test_the_key_of_a_message_is_the_key_and_the_number_of_the_window():
         )  # fmt: skip
         encoder: Any = encoder_of(operator.results)
         keys, values = encoder.encode(panes)
-        assert keys == [b'["a",7]']
+        assert [*keys] == [b'["a",7]']
         shown = json.loads(values[0]) if name == "pairs" else encoder.avro.decode(values[0])
         assert (shown["player"], shown["window"], shown["start"]) == ("a", 7, 0)
 

@@ -84,8 +84,8 @@ def test_panes_of_the_end_of_input_say_so():
 def test_nothing_makes_no_messages(
     panes: JsonEncoder | AvroEncoder, late: JsonEncoder | AvroEncoder
 ):
-    assert panes.encode(PANES.clear()) == ([], [])
-    assert late.encode(LATE.clear()) == ([], [])
+    assert [*map(len, panes.encode(PANES.clear()))] == [0, 0]
+    assert [*map(len, late.encode(LATE.clear()))] == [0, 0]
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=3), min_size=1, max_size=4))
@@ -147,13 +147,13 @@ def test_a_decimal_beyond_38_digits_is_text_and_changes_no_pane_beside_it():
 
     messages = avro.encode(texts)[1]
     assert avro.avro.decode(messages[0])["spent"] == beyond
-    assert messages[1:] == avro.encode(plain)[1]
+    assert [*messages[1:]] == [*avro.encode(plain)[1]]
 
 
 def test_late_row_tells_why_and_which_record():
     keys, values = json_late().encode(LATE)
 
-    assert keys == [b'["a",1]', b"[null,2]"]
+    assert [*keys] == [b'["a",1]', b"[null,2]"]
     assert json.loads(values[1]) == {
         "reason": "late",
         "start": 0,

@@ -105,7 +105,7 @@ def test_rows_of_a_stream_are_found_by_their_place_and_come_once(tmp_path):
         pl.lit(1_000).alias(EVENT_TIME),
     )
     keys, values = encoder_of(each).encode(published_rows(rows, list(columns)))
-    assert keys == [b'["orders",3,17,0]', b'["orders",3,17,1]']
+    assert [*keys] == [b'["orders",3,17,0]', b'["orders",3,17,1]']
     sink = SqliteSink(tmp_path / "results.db")
     sink.prepare([table])
     at, decoded = Partition(table.topic, 0), decode(table, values).rows

@@ -13,6 +13,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.files.content import open_content
 from tidemark.files.records import file_records
 from tidemark.local.run import LocalRun
+from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.formats.source_format import SourceFormat
 from tidemark.serde.json_results import JsonEncoder
@@ -80,14 +81,14 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
     out.flush()
 
 
-def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> list[bytes]:
+def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> BinaryColumn:
     """Encode rows; only those that the end of input published show END_OF_INPUT."""
     if END_OF_INPUT not in rows.columns:
         return encoder.encode(rows)[1]
     marked = rows[END_OF_INPUT]
-    plain = iter(encoder.encode(rows.filter(~marked).drop(END_OF_INPUT))[1])
-    others = iter(encoder.encode(rows.filter(marked))[1])
-    return [next(others if each else plain) for each in marked]
+    _, plain = encoder.encode(rows.filter(~marked).drop(END_OF_INPUT))
+    _, others = encoder.encode(rows.filter(marked))
+    return plain.merged(others, marked.to_numpy())
 
 
 def _write(out: BinaryIO, topic: str, values: Iterable[bytes]) -> None:

@@ -18,7 +18,9 @@ from tidemark.core.rows.schema import instance
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, WINDOW
 from tidemark.errors import PipelineError
 from tidemark.serde.avro import AvroType, schema_file
-from tidemark.serde.json_results import Messages, json_arrays
+from tidemark.serde.binary_column import BinaryColumn
+from tidemark.serde.json_results import Messages
+from tidemark.serde.json_rows import json_arrays
 
 Columns = Mapping[str, pl.DataType]
 
@@ -62,7 +64,7 @@ class AvroEncoder:
         if port.kind == PANES and END_OF_INPUT not in published.columns:
             published = published.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
         exact = _exact(_decimals(published), self._decimals)
-        return keys, [self.avro.encode(row) for row in exact.iter_rows(named=True)]
+        return keys, BinaryColumn.of(map(self.avro.encode, exact.iter_rows(named=True)))
 
 
 def record_schema(topic: str, port: Port) -> dict[str, Any]:

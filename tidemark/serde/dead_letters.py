@@ -16,7 +16,7 @@ import polars as pl
 from tidemark.core.operators.ports import DEAD, REASON, ROW, Port
 from tidemark.core.time.segment import OFFSET, SOURCE
 from tidemark.serde.avro import AvroType
-from tidemark.serde.json_results import json_arrays, json_lines
+from tidemark.serde.json_rows import json_arrays, json_objects
 from tidemark.serde.records import NO_TIMESTAMP, DeadLetter
 
 KEPT_BYTES = 256 * 2**10
@@ -65,8 +65,8 @@ class DeadLetterEncoder:
             if row is None:
                 return [None] * rows.height
             assert isinstance(row, pl.Struct)
-            return json_lines(rows.select(field.name for field in row.fields))
-        return json_lines(rows.select(name for name in columns if name != REASON))
+            return json_objects(rows.select(field.name for field in row.fields))
+        return json_objects(rows.select(name for name in columns if name != REASON))
 
 
 def _source(source: str) -> tuple[str, int]:

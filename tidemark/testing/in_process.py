@@ -237,6 +237,7 @@ class InProcess(Scenario):
 
     def _take_rows(self, port: PortPlan, rows: pl.DataFrame, partition: int) -> None:
         encoder = encoder_of(port)
+        values: Sequence[bytes]
         if isinstance(encoder, DeadLetterEncoder):
             topic, values = self.plan.dead_letters, encoder.encode(rows, partition)[1]
         else:

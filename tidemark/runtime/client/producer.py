@@ -8,6 +8,8 @@ from operator import length_hint
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from tidemark.serde.binary_column import BinaryColumn
+
 Record = tuple[bytes, bytes | None]
 """Key and value of a record; the value of a tombstone is None."""
 
@@ -71,6 +73,8 @@ def produce_when_there_is_room(producer: Producer, produce: Callable[[], object]
 
 def size_bytes(values: Sequence[bytes | None]) -> int:
     """Return the approximate size of records in memory, by their values."""
+    if isinstance(values, BinaryColumn):
+        return values.size_bytes + _RECORD_BYTES * len(values)
     return sum(map(len, filter(None, values))) + _RECORD_BYTES * len(values)
 
 

@@ -3,7 +3,7 @@
 See docs/schemas.md.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -11,12 +11,14 @@ import polars as pl
 from tidemark.plan.physical import OperatorPlan, PortPlan
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.config import Config
-from tidemark.runtime.keyed.oversized import Keys, Values, without_oversized
+from tidemark.runtime.keyed.oversized import without_oversized
 from tidemark.serde.avro_results import AvroEncoder
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.json_results import JsonEncoder
 
 Encoder = JsonEncoder | AvroEncoder | DeadLetterEncoder
+
+Column = Sequence[bytes | None]
 
 Encoders = Mapping[tuple[str, str], Encoder]
 """Encoders by names of operator and port."""
@@ -52,8 +54,8 @@ class Messages(NamedTuple):
     the number of rows among the dead that fit no message.
     """
 
-    published: tuple[Keys, Values]
-    dead: tuple[Keys, Values]
+    published: tuple[Column, Column]
+    dead: tuple[Column, Column]
     oversized: int
 
 
@@ -61,8 +63,6 @@ def messages(
     encoders: Encoders, operator: str, port: PortPlan, at: int, rows: pl.DataFrame
 ) -> Messages:
     """Return the rows of an operator's port as messages; ``at``: the number of the partition."""
-    keys: Keys
-    values: Values
     encoder = encoders[operator, port.port.name]
     if isinstance(encoder, DeadLetterEncoder):
         return Messages(((), ()), encoder.encode(rows, at), 0)

@@ -16,7 +16,9 @@ from tidemark.runtime.client.generations import Key
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.lost_rows import are_whole
-from tidemark.runtime.keyed.oversized import Keys, Values, fitting
+from tidemark.runtime.keyed.oversized import fitting
+from tidemark.serde.binary_column import BinaryColumn
+from tidemark.serde.dead_letters import DeadLetterEncoder
 from tidemark.spark.log_replay import LogReplay, SegmentOutput
 from tidemark.spark.read.segment_rows import Batches, ddl
 from tidemark.spark.targets.stage_rows import MESSAGES, HandsOn
@@ -72,12 +74,16 @@ class _MessagesWriter:
                     yield from handover.messages(rows, self._partition, offsets, self._before)
             if not each.topic:
                 continue
-            keys, values = self._encoders[output.plan.name, name].encode(rows)
+            encoder = self._encoders[output.plan.name, name]
+            assert not isinstance(encoder, DeadLetterEncoder)
+            keys, values = encoder.encode(rows)
             batch = self._batch(each.topic, offsets, keys, values)
             fit = fitting(keys, values)
-            yield batch if all(fit) else batch.filter(pa.array(fit))
+            yield batch if fit.all() else batch.filter(pa.array(fit))
 
-    def _batch(self, topic: str, offset: Offsets, keys: Keys, values: Values) -> pa.RecordBatch:
+    def _batch(
+        self, topic: str, offset: Offsets, keys: BinaryColumn, values: BinaryColumn
+    ) -> pa.RecordBatch:
         rows = len(values)
         places = range(self._place, self._place + rows)
         self._place += rows

@@ -26,7 +26,7 @@ from tidemark.core.time.segment import (
 from tidemark.ingest.derived import hand_on
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, LogPlan, Plan, StreamPlan
-from tidemark.serde.json_results import json_arrays, json_lines
+from tidemark.serde.json_rows import json_arrays, json_objects
 from tidemark.serde.segments import segment_at
 from tidemark.spark.read.live_position import logs_of_stages
 from tidemark.spark.read.segment_rows import Batches, segment_rows
@@ -141,8 +141,8 @@ def _batch(
 ) -> pa.RecordBatch:
     keys = rows.select(*shown_key(stream.key), (pl.col(EVENT_TIME) + 1).alias(_END))
     columns = [name for name in stream.columns if name in rows.columns]
-    values = json_lines(rows.select(pl.lit(stream.name).alias(_STREAM), EVENT_TIME, *columns))
-    texts = pl.Series(values, dtype=pl.Binary).cast(pl.String)
+    values = json_objects(rows.select(pl.lit(stream.name).alias(_STREAM), EVENT_TIME, *columns))
+    texts = pl.Series(values.array).cast(pl.String)
     arrays = [
         pa.repeat(pa.scalar(topic), rows.height),
         pa.array(partitions, pa.int32()),
