@@ -126,7 +126,7 @@ def test_lists_and_structs_are_those_of_json():
     _, withdrawn = results.encode(panes(retracted=True, **dict.fromkeys(VALUES)))
 
     shown = {name: value for name, value in PANE.items() if name != "retracted"}
-    assert keys == [b'["k",0]']
+    assert [*keys] == [b'["k",0]']
     assert json.loads(values[0]) == {"key": "k", **shown, **VALUES}
     assert json.loads(withdrawn[0]) == {"key": "k", **shown, "retracted": True}
 
