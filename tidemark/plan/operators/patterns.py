@@ -47,6 +47,7 @@ def pattern_operator(
             "stream": stream.name,
             "key": columns_text(stream.key, stream.columns),
             "pattern": pattern_text(stage.pattern),
+            "partial matches": f"at most {stage.max_partial}",
             "types": columns_text(sorted(decides), stream.columns),
         },
         reads=frozenset(stage.key) | decides | _shown(stage),
