@@ -9,9 +9,10 @@ from tests.oracles.clock import Judged
 from tests.oracles.pattern import Earlier, Holds, PatternRules, StepRules, never_true
 from tests.support.logs import COLUMNS
 from tests.support.running import over
+from tidemark.core.aggregates.constructors import collect, count
 from tidemark.core.operators.patterns.operator import PatternMatch
 from tidemark.core.operators.patterns.pattern import Contiguity, Pattern, Skip, Step
-from tidemark.core.operators.patterns.step_values import Value
+from tidemark.core.operators.patterns.step_values import OfRows, StepValue, Value
 
 NAMES = ("a", "b", "c", "d")
 CONTIGUITIES: tuple[Contiguity, ...] = ("followed_by", "followed_by", "followed_by_any", "next")
@@ -145,7 +146,13 @@ def specs(draw: st.DrawFn) -> PatternSpec:
     )
 
 
-VALUES = {"first": Value(0, "value", first=True), "last": Value(0, "value")}
+VALUES: dict[str, StepValue] = {
+    "first": Value(0, "value", first=True),
+    "last": Value(0, "value"),
+    "n": OfRows(0, count("a")),
+    "rows": OfRows(None, count()),
+    "values": OfRows(0, collect("a.value")),
+}
 
 
 def operator(spec, topics):

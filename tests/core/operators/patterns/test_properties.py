@@ -13,6 +13,13 @@ from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
 
 
 def results(frame):
+    """Return results with their rows; the values of the step ``a`` are those of its rows."""
+    for row in frame.iter_rows(named=True):
+        of_step = [each for each in row["_rows"] if each["step"] == "a"]
+        assert (row["n"], row["rows"]) == (len(of_step), len(row["_rows"]))
+        assert len(row["values"]) == row["n"]
+        ends = (row["values"][0], row["values"][-1]) if of_step else (None, None)
+        assert ends == (row["first"], row["last"])
     return [
         Result(
             row["key"],
