@@ -35,13 +35,14 @@ help:  ## list the commands
 setup: $(READY)  ## make the virtual environment, fetch Kafka, find or install Java
 	@$(BIN)/python -m tidemark.embedded.setup
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml $(wildcard tidemark/native/*.[ch])
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo \
 	  "Tidemark needs Python 3.11 or newer, this is $$("$(PYTHON)" -V): make PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@echo "installing into $(VENV) with $$("$(PYTHON)" -V): a minute or two, once"
 	@[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m tidemark.native
 	@touch $@
 
 demo: setup  ## run the game example on a Kafka of its own, show it, stop it

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parents[1] / "tidemark"
 PAGE = PACKAGE.parent / "docs/architecture.md"
 
 LAYERS = (
-    ("errors", "partition", "schemas"),
+    ("errors", "partition", "schemas", "native"),
     ("core.columns",),
     ("core.time",),
     ("core.rows",),
@@ -39,7 +39,7 @@ LAYERS = (
     ("ingest",),
     ("language",),
     ("runtime", "files"),
-    ("statics",),
+    ("statics", "runtime.messages"),
     ("runtime.client",),
     ("runtime.service",),
     ("runtime.backends",),

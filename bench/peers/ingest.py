@@ -10,13 +10,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupState, KafkaException, Message
+from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.task import IngestTask
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import keep_freed_memory
 from tidemark.runtime.service.process import Process
@@ -57,7 +58,7 @@ class TimedIngest(IngestTask):
 
     watch: StopWatch
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Process records, then count them."""
         super().take(messages)
         self.watch.add(len(messages))
@@ -72,7 +73,7 @@ class TimedProcess(Process):
         """Note the time of the first message in ``watch``."""
         consume = self.member.consume
 
-        def first(count: int, timeout_s: float) -> list[Message]:
+        def first(count: int, timeout_s: float) -> Sequence[ReceivedMessage]:
             messages = consume(count, timeout_s)
             if messages:
                 watch.first_s = time.time()

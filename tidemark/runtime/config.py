@@ -123,6 +123,8 @@ class Config(BaseSettings):
     memory_bytes: Annotated[int, BeforeValidator(bytes_of)] = Field(
         default="512MiB", validation_alias="TIDEMARK_MEMORY", ge=LEAST_BYTES, validate_default=True
     )
+    # Whether loops over records run in the native library, where it is built (tidemark/native).
+    native: Literal["auto", "off"] = Field(default="auto", validation_alias="TIDEMARK_NATIVE")
     guarantee: Literal["exactly-once", "at-least-once", "at-most-once"] = Field(
         default="exactly-once", validation_alias="TIDEMARK_GUARANTEE"
     )

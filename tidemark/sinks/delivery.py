@@ -12,11 +12,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from confluent_kafka import Message
-
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
 from tidemark.sinks.sink import Batch, RefusedError, Sink
@@ -63,7 +62,7 @@ class Delivery:
         self.dead_letters = dead_letters
         self.rows = 0
 
-    def undecoded(self, records: Sequence[Message], bad: Sequence[tuple[int, str]]) -> None:
+    def undecoded(self, records: Sequence[ReceivedMessage], bad: Sequence[tuple[int, str]]) -> None:
         """Write dead letters of records that are no rows of their table: index and reason."""
         self.dead_letters.write([_undecoded(records[index], reason) for index, reason in bad])
 
@@ -130,7 +129,7 @@ class Delivery:
         self.rows += sum(len(batch.offsets) for batch in batches)
 
 
-def _undecoded(record: Message, reason: str) -> DeadLetter:
+def _undecoded(record: ReceivedMessage, reason: str) -> DeadLetter:
     return DeadLetter(
         reason,
         "sink",

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message
-
 from tidemark.partition import Partition
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.sinks.rows import DecodedRows, decode
 from tidemark.sinks.sink import Batch, Move, Position
 from tidemark.sinks.table import Table
@@ -27,7 +26,7 @@ class PartitionState:
     begin: Position
     next_offset: int
     known: int | None
-    held: list[Message] = field(default_factory=list)
+    held: list[ReceivedMessage] = field(default_factory=list)
     batch: Batch | None = None
     committed: int = -1
 
@@ -42,7 +41,7 @@ class PartitionState:
     def hold(self, table: Table, at: Partition, decoded: DecodedRows) -> Batch:
         """Return the records held as a batch, which they become."""
         records, self.held = self.held, []
-        good: Sequence[Message] = [records[index] for index in decoded.good]
+        good: Sequence[ReceivedMessage] = [records[index] for index in decoded.good]
         self.batch = Batch(
             table,
             at,

@@ -24,7 +24,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -35,6 +35,7 @@ from tidemark.runtime.client.topics import ensure, own_topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
 from tidemark.runtime.memory import held_bytes
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
@@ -126,7 +127,7 @@ class SinkTask:
         for partition in partitions:
             self._states.pop(partition, None)
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Hold records until the next write, except those of partitions that will move."""
         left_out = self._left_out
         for message in messages:

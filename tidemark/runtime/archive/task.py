@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -20,6 +20,7 @@ from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import held_bytes
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
@@ -80,7 +81,7 @@ class ArchiveTask:
         for partition in partitions:
             self._logs.pop(partition, None)
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Hold segments until the next commit writes a file."""
         for message in messages:
             value = message.value() or b""

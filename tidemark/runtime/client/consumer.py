@@ -6,7 +6,7 @@ drops instead of returning them.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +16,6 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -26,18 +25,14 @@ from tidemark.partition import Partition
 from tidemark.runtime.client.callbacks import Callbacks
 from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.client.topics import partition_counts
+from tidemark.runtime.messages.reader import MayGo, ObjectReader, Reader
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.retry import retry
 
 _log = logging.getLogger("tidemark")
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
-_GONE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
 
 _STEP_S = 5.0
 _UNSETTLED = "waiting for a transaction of the previous owner to end"
@@ -84,13 +79,16 @@ class Member:
         consumer: Consumer,
         admin: AdminClient,
         listener: RebalanceListener,
-        may_go: Callable[[str], bool] = lambda _topic: False,
+        may_go: MayGo = lambda _topic: False,
+        reader: Reader | None = None,
     ) -> None:
         """``admin`` must live as long as the member.
 
-        ``may_go``: whether a topic that is gone is no error.
+        ``may_go``: whether a topic that is gone is no error.  ``reader``: of ``consumer``; by
+        default it reads an object for each message.
         """
         self.consumer = consumer
+        self._reader = ObjectReader(consumer) if reader is None else reader
         self._admin = admin
         self._listener = listener
         self._may_go = may_go
@@ -114,13 +112,9 @@ class Member:
             on_lost=self._callbacks.safe(self._on_lost),
         )
 
-    def consume(self, count: int, timeout_s: float) -> list[Message]:
-        """Return up to ``count`` messages; waits for that number, or for ``timeout_s``."""
-        messages: list[Message] = self._callbacks.during(
-            lambda: self.consumer.consume(count, timeout_s)
-        )
-        if any(map(Message.error, messages)):
-            messages = [each for each in messages if not _failed(each, self._may_go)]
+    def consume(self, count: int, timeout_s: float) -> Sequence[ReceivedMessage]:
+        """Return up to ``count`` messages; waits for ``timeout_s`` at most (``Reader.read``)."""
+        messages = self._callbacks.during(lambda: self._reader.read(count, timeout_s, self._may_go))
         if messages:
             self._note_positions()
         return messages
@@ -165,6 +159,7 @@ class Member:
         moved = {start.partition: start.offset for start in starts}
         self.consumer.incremental_unassign([TopicPartition(*partition) for partition in moved])
         self._positions |= moved
+        self._reader.route(moved)
         self.consumer.incremental_assign([TopicPartition(*at, to) for at, to in moved.items()])
 
     def leave(self) -> None:
@@ -175,6 +170,7 @@ class Member:
         """
         self._listener.settle()
         self._leaving = True
+        self._reader.close()
         self._callbacks.during(self.consumer.close)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -193,11 +189,13 @@ class Member:
         for start in starts:
             _require_kept(start, low[start.partition], high[start.partition])
         self._positions |= {start.partition: start.offset for start in starts}
+        self._reader.route(asked)
         consumer.incremental_assign([TopicPartition(*s.partition, s.offset) for s in starts])
         try:
             self._listener.assigned(starts)
         except BaseException:
             # Otherwise ``close`` would wait forever for messages that arrived in the meantime.
+            self._reader.leave(asked)
             consumer.incremental_unassign(partitions)
             raise
 
@@ -232,6 +230,7 @@ class Member:
         for partition in gone:
             self._positions.pop(partition, None)
             self._paused.discard(partition)
+        self._reader.leave(gone)
         consumer.incremental_unassign(partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -315,15 +314,3 @@ def ask_offsets(
         request_timeout=_STEP_S,
     )
     return {Partition(tp.topic, tp.partition): future for tp, future in futures.items()}
-
-
-def _failed(message: Message, may_go: Callable[[str], bool]) -> bool:
-    """Return whether a message is an error event; raise an error that does not pass by itself."""
-    error = message.error()
-    if error is None:
-        return False
-    if error.code() == KafkaError._PARTITION_EOF or (error.retriable() and not error.fatal()):
-        return True
-    if error.code() in _GONE and may_go(message.topic() or ""):
-        return True
-    raise KafkaException(error)

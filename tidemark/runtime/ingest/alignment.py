@@ -19,13 +19,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message
-
 from tidemark.core.time.raw_topics import covers, value_of
 from tidemark.core.time.segment import NEVER_MS
 from tidemark.ingest.ingest import Progress
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.runtime.messages.received import ReceivedMessage
 
 CHUNK = 2_000
 """Records taken between two checks of watermarks: a source may overshoot by this number."""
@@ -40,18 +39,18 @@ _TOGGLE_EVERY_MS = 1_000
 class _HeldRecords:
     """The held records of one source, in order."""
 
-    messages: deque[Message] = field(default_factory=deque)
+    messages: deque[ReceivedMessage] = field(default_factory=deque)
     size: int = 0
 
     @property
     def is_full(self) -> bool:
         return self.size >= FULL_BYTES or len(self.messages) >= FULL_RECORDS
 
-    def add(self, messages: Sequence[Message]) -> None:
+    def add(self, messages: Sequence[ReceivedMessage]) -> None:
         self.messages.extend(messages)
         self.size += sum(map(len, messages))
 
-    def chunk(self) -> list[Message]:
+    def chunk(self) -> list[ReceivedMessage]:
         taken = [self.messages.popleft() for _ in range(min(CHUNK, len(self.messages)))]
         self.size -= sum(map(len, taken))
         return taken
@@ -103,11 +102,11 @@ class Alignment:
         """Whether a source of a topic takes part; one that is loaded does not."""
         return self.covers(topic) and not progress.loading
 
-    def hold(self, partition: Partition, messages: Sequence[Message]) -> None:
+    def hold(self, partition: Partition, messages: Sequence[ReceivedMessage]) -> None:
         """Add the next records of a source behind those already held."""
         self._held.setdefault(partition, _HeldRecords()).add(messages)
 
-    def first(self, partition: Partition) -> Message | None:
+    def first(self, partition: Partition) -> ReceivedMessage | None:
         """Return the first held record of a source, or None."""
         held = self._held.get(partition)
         return held.messages[0] if held else None
@@ -121,7 +120,9 @@ class Alignment:
         """Return the number of held records."""
         return sum(len(held.messages) for held in self._held.values())
 
-    def next(self, watermarks: Mapping[Partition, int]) -> tuple[Partition, list[Message]] | None:
+    def next(
+        self, watermarks: Mapping[Partition, int]
+    ) -> tuple[Partition, list[ReceivedMessage]] | None:
         """Return the next records to process, slowest source first; None if all must wait.
 
         ``watermarks``: of all awake sources, and of all sources with held records.

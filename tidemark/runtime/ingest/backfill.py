@@ -31,6 +31,7 @@ from tidemark.runtime.client.progress import Backfilled
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.raw_sources import OwnedSource, write_log
 from tidemark.runtime.memory import held_bytes, taken_bytes
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.batch_sizer import BatchRoom
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.formats.avro_values import WriterSchemas
@@ -98,7 +99,7 @@ class Backfill:
         count = len(sources)
         self._consumer = None if log is None else plain_consumer(self._config, partitions=count)
 
-    def _read(self, lacking: Sources) -> list[Message]:
+    def _read(self, lacking: Sources) -> list[ReceivedMessage]:
         """Return the next records of sources, as many as fit into a portion."""
         assert self._log is not None
         assert self._consumer is not None
@@ -114,7 +115,7 @@ class Backfill:
             self._reading.update(lacking)
             self._announce(lacking)
         room = BatchRoom(_PORTION_RECORDS, self._taken_bytes)
-        messages: list[Message] = []
+        messages: list[ReceivedMessage] = []
         found = self._consumer.consume(1, 0.0)
         while found:
             room.add(found)
@@ -133,7 +134,7 @@ class Backfill:
         )
 
     def _take(
-        self, log: LogPlan, at: Partition, source: OwnedSource, records: Sequence[Message]
+        self, log: LogPlan, at: Partition, source: OwnedSource, records: Sequence[ReceivedMessage]
     ) -> list[DeadLetter]:
         """Turn records up to the last commit into rows; return new dead letters."""
         end = bisect_left(records, source.logged_offset - source.shift, key=_offset)
@@ -177,7 +178,11 @@ class Backfill:
         return batch
 
     def _behind_the_lost(
-        self, at: Partition, source: OwnedSource, records: Sequence[Message], before: Progress
+        self,
+        at: Partition,
+        source: OwnedSource,
+        records: Sequence[ReceivedMessage],
+        before: Progress,
     ) -> Progress:
         """Return progress with a watermark, so that operators see which rows the log lacks.
 
@@ -272,7 +277,7 @@ def _left(log: LogPlan, source: OwnedSource) -> int:
     return 0 if done is None else max(0, source.logged_offset - done.next_offset)
 
 
-def _offset(message: Message) -> int:
+def _offset(message: ReceivedMessage) -> int:
     return message.offset() or 0
 
 

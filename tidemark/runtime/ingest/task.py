@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import StateError
@@ -59,6 +59,7 @@ from tidemark.runtime.ingest.silent_sources import SilentSources
 from tidemark.runtime.ingest.static_tables import StaticTables
 from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes, parsed_bytes
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
@@ -166,7 +167,7 @@ class IngestTask:
             self._silent.drop(partition)
             self._moved.discard(partition)
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Turn records into rows; hold those that must wait for slower sources."""
         topics = {at.topic for at in self.process.member.positions}
         for partition, records in by_partition(messages, topics).items():
@@ -178,7 +179,7 @@ class IngestTask:
                 self._take(partition, records)
         self._release()
 
-    def _take(self, partition: Partition, records: Sequence[Message]) -> None:
+    def _take(self, partition: Partition, records: Sequence[ReceivedMessage]) -> None:
         """Turn records of a source into rows; the next commit writes them."""
         at_ms = now_ms()
         source = self._sources[partition]

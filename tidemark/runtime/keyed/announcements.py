@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ from tidemark.runtime.client.progress import (
     encode,
     on_spark_error,
 )
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.operator_progress import decode_progress
 from tidemark.serde.segments import encode_segment
@@ -125,7 +126,7 @@ class Announcements:
         for at in partitions:
             self._owned.pop(at, None)
 
-    def read(self, at: Partition, messages: Iterable[Message]) -> None:
+    def read(self, at: Partition, messages: Iterable[ReceivedMessage]) -> None:
         """Take reports.
 
         Raises:

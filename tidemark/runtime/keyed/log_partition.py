@@ -9,8 +9,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message
-
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -35,6 +33,7 @@ from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
 from tidemark.runtime.keyed.lost_rows import delays_ms
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
 from tidemark.runtime.memory import portion_bytes
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.serde.changelog import Commit
 from tidemark.serde.segments import in_batches, segment_at
 
@@ -302,7 +301,9 @@ def past_of(start: Start, topic_id: str, *, by_spark: bool = False) -> LogProgre
     return past
 
 
-def segments_of(at: Partition, messages: Iterable[Message]) -> Iterator[list[tuple[int, Segment]]]:
+def segments_of(
+    at: Partition, messages: Iterable[ReceivedMessage]
+) -> Iterator[list[tuple[int, Segment]]]:
     """Yield the segments in messages of a log partition, with their offsets, in batches.
 
     Raises:

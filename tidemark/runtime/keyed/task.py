@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -47,6 +47,7 @@ from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
 from tidemark.runtime.keyed.shown import operator_figures, operator_stats, trouble_lines
+from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.idle import idle
 from tidemark.runtime.service.process import Process
 from tidemark.runtime.service.stats import Account, RestoreStats
@@ -132,7 +133,7 @@ class KeyedTask:
         for log in self._logs.values():
             log.committed(markers=int(self._certain))
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Process segments with the operators of their log; commit in between where it is due."""
         found = by_partition(messages, self.process.topics)
         for at in [*filter(self._announcements.covers, found)]:

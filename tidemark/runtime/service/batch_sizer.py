@@ -10,7 +10,7 @@ as the largest message so far allows.
 
 from collections.abc import Sequence
 
-from confluent_kafka import Message
+from tidemark.runtime.messages.received import ReceivedMessage, sizes_bytes
 
 _BATCHES_PER_TIMEOUT = 10
 _FIRST = 64  # the first batch is this part of the largest
@@ -45,19 +45,11 @@ class BatchRoom:
         self._most, self._left_bytes = most, most_bytes
         self._read = self._largest_bytes = 0
 
-    def add(self, messages: Sequence[Message]) -> None:
-        """Note messages that were read.
-
-        To ask each message for its key would cost much, so the first and the last key stand for
-        all.
-        """
-        sizes_bytes = list(map(len, messages))
-        key_bytes = max(
-            (len(each.key() or b"") for each in (*messages[:1], *messages[-1:])), default=0
-        )
+    def add(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Note messages that were read."""
+        size_bytes, self._largest_bytes = sizes_bytes(messages)
         self._read += len(messages)
-        self._left_bytes -= sum(sizes_bytes) + key_bytes * len(messages)
-        self._largest_bytes = max(sizes_bytes, default=0) + key_bytes
+        self._left_bytes -= size_bytes
 
     @property
     def messages(self) -> int:

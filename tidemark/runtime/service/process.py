@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import InfrastructureError
@@ -25,6 +25,8 @@ from tidemark.runtime.client.recorded_program import recorded_program
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import taken_bytes
+from tidemark.runtime.messages.native_reader import reader_of
+from tidemark.runtime.messages.received import ReceivedMessage, joined
 from tidemark.runtime.service.batch_sizer import BatchRoom, BatchSizer
 from tidemark.runtime.service.commit_interval import CommitInterval
 from tidemark.runtime.service.commit_wait import CommitWait
@@ -59,7 +61,7 @@ class Work(Protocol):
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget partitions whose work is committed."""
 
-    def take(self, messages: Sequence[Message]) -> None:
+    def take(self, messages: Sequence[ReceivedMessage]) -> None:
         """Process messages; may write to the outbox."""
 
     def tick(self) -> None:
@@ -144,7 +146,9 @@ class Process:
         consumer = clients.group_consumer(
             config, name, member_id, instance_id, partitions=partitions
         )
-        self.member = Member(consumer, self.admin, self, may_go)
+        self.member = Member(
+            consumer, self.admin, self, may_go, reader_of(config, consumer, member_id)
+        )
         self._commit_interval = CommitInterval(
             config.commit_interval_ms, config.commit_interval_max_ms, time.monotonic()
         )
@@ -153,7 +157,7 @@ class Process:
         self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
         self._work: Work | None = None
-        self._in_hand: list[Message] = []
+        self._in_hand: list[Sequence[ReceivedMessage]] = []
         self._failed = False
         self._reported: Mapping[str, object] = {}
         self._reported_s = self._collected_s = time.monotonic()
@@ -228,17 +232,17 @@ class Process:
                 self._commit_interval.waited(time.monotonic() - begin_s)
                 break
 
-    def _read(self, count: int, timeout_s: float) -> list[Message]:
-        """Read more messages; ``consume`` may empty ``_in_hand``, so it runs before the ``+=``."""
+    def _read(self, count: int, timeout_s: float) -> Sequence[ReceivedMessage]:
+        """Read more messages; ``consume`` may empty ``_in_hand``, so it runs first."""
         messages = self.member.consume(count, timeout_s)
-        self._in_hand += messages
         if messages:
+            self._in_hand.append(messages)
             self._stall.read(time.monotonic())
         return messages
 
     def _take(self) -> None:
         if self._in_hand and self._work is not None:
-            messages, self._in_hand = self._in_hand, []
+            messages, self._in_hand = joined(self._in_hand), []
             begin_s = time.monotonic()
             self._work.take(messages)
             self._batch_sizer.took(len(messages), time.monotonic() - begin_s)
