@@ -201,24 +201,22 @@ def test_a_rebalance_between_reads_loses_and_repeats_nothing(config, topic, read
     def settled() -> int:
         return sum(len(set(taken)) for owner in owners for taken in owner.settled.values())
 
-    def turn(members: Sequence[Member]) -> None:
-        for member in members:
-            owner = owners[[id(m) for m in all_members].index(id(member))]
-            messages = member.consume(50, 0.01)
-            owner.take(messages)
+    def turn(*numbers: int) -> bool:
+        for number in numbers:
+            owners[number].take(members[number].consume(50, 0.01))
+        return True
 
-    all_members = list(members)
     members[0].join([topic])
-    until(lambda: turn(members[:1]) or owners[0].in_hand)
+    until(lambda: turn(0) and owners[0].in_hand)
     members[1].join([topic])
-    until(lambda: turn(members[:2]) or owners[1].owned)
+    until(lambda: turn(0, 1) and owners[1].owned)
     for _ in range(20):
-        turn(members[:2])
+        turn(0, 1)
     members[2].join([topic])
-    until(lambda: turn(members) or owners[2].owned)
+    until(lambda: turn(0, 1, 2) and owners[2].owned)
     members[0].leave()
     client.flush(30)
-    until(lambda: turn(members[1:]) or all_read(members[1:], total))
+    until(lambda: turn(1, 2) and all_read(members[1:], total))
     for member in members[1:]:
         member.leave()
     every: dict[Partition, list[int]] = defaultdict(list)
@@ -294,24 +292,27 @@ def test_positions_pass_what_only_the_broker_sees(config, topic, reader):
 
 
 def test_a_topic_that_is_gone_is_an_error_unless_it_may_go(config, topic, reader):
-    for may_go in (False, True):
+    def deleted(may_go: bool) -> Exception | None:
         name = f"{topic}.{may_go}"
         admin = clients.admin(config)
         topics.ensure(admin, [topics.Topic(name, 1, {})], -1)
-        member = member_of(config, name, name, reader, Idle(), may_go=lambda _, it=may_go: it)
+        member = member_of(config, name, name, reader, Idle(), may_go=lambda _: may_go)
         member.join([name])
-        until(lambda found=member: found.consume(1, 0.1) or found.positions)
+        until(lambda: member.consume(1, 0.1) or member.positions)
         for done in admin.delete_topics([name]).values():
             done.result()
         end_s = time.monotonic() + 8
-        raised: Exception | None = None
-        while raised is None and time.monotonic() < end_s:
-            try:
+        try:
+            while time.monotonic() < end_s:
                 member.consume(10, 0.1)
-            except (KafkaException, PartitionsLostError) as error:
-                raised = error
-        member.leave()
-        assert (raised is None) == may_go
+        except (KafkaException, PartitionsLostError) as error:
+            return error
+        finally:
+            member.leave()
+        return None
+
+    assert deleted(may_go=True) is None
+    assert deleted(may_go=False) is not None
 
 
 def test_a_reader_of_another_client_is_refused(config):
