@@ -6,7 +6,16 @@ import polars as pl
 import pytest
 
 from tests.serde.outcomes import parse, reasons, rows
-from tidemark.core.rows.schema import Field, ListOf, Scalar, StructOf
+from tidemark.core.rows.schema import (
+    INSTANT,
+    Field,
+    JsonText,
+    Kind,
+    ListOf,
+    Scalar,
+    StructOf,
+    TimeValue,
+)
 
 INT, FLOAT = Scalar(pl.Int64()), Scalar(pl.Float64())
 LENIENT = Scalar(pl.Int64(), lenient=True)
@@ -69,6 +78,31 @@ def test_null_is_no_lenient_value_of_a_required_column(dtype: pl.DataType):
     names = {pl.Int64(): "int", pl.Float64(): "float", pl.Boolean(): "bool", pl.String(): "str"}
     assert reasons(parsed) == [f"column v: expected {names[dtype]}, got null"]
     assert reasons(nested) == [f"column o.w: expected {names[dtype]}, got null"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Scalar(pl.Int64(), lenient=True), "NA"),
+        (Scalar(pl.Float64(), lenient=True), "-"),
+        (Scalar(pl.Boolean(), lenient=True), " null "),
+        (TimeValue(INSTANT, ("ms",), lenient=True), ""),
+        (JsonText(INT), ""),
+    ],
+)
+def test_a_text_that_stands_for_null_is_no_value_of_a_required_column(kind: Kind, text: str):
+    reason = "a value is required, and this one stands for null"
+    inside = StructOf((Field("w", kind, required=True), Field("n", INT)))
+
+    parsed = parse([Field("v", kind, required=True)], {"v": text})
+    nested = parse([Field("o", inside), Field("n", INT)], {"o": {"w": text}, "n": 1})
+    listed = parse([Field("os", ListOf(inside))], {"os": [None, {"w": text}]})
+    absent = parse([Field("o", inside)], {"o": None}, {})
+
+    assert reasons(parsed) == [f"column v: {reason}"]
+    assert reasons(nested) == [f"column o.w: {reason}"]
+    assert reasons(listed) == [f"column os[1].w: {reason}"]
+    assert reasons(absent) == []
 
 
 def test_converted_values_of_good_records_are_counted():

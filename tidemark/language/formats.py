@@ -268,7 +268,7 @@ def _require_flat(schema: Schema, what: str) -> None:
 def from_text(column: Field) -> Field:
     """Return a column whose values may be texts, or of a database with fewer types."""
     kind = column.kind
-    if isinstance(kind, Scalar | TimeValue) and not kind.dtype.is_(pl.String()):
+    if isinstance(kind, Scalar | TimeValue) and kind.dtype not in (pl.String, pl.Binary):
         return replace(column, kind=replace(kind, lenient=True))
     return column
 

@@ -155,7 +155,7 @@ class Pipeline:
         key: str | Sequence[str],
         schema: Mapping[str, Any] | type,
         query: str | None = None,
-        delimiter: str = ",",
+        delimiter: str | None = None,
         reload: Duration | None = None,
     ) -> Table:
         """Return a table of the rows of a file or a query, for ``join``.
@@ -165,8 +165,9 @@ class Pipeline:
         ``"sqlite:PATH"`` or ``"postgresql://..."``, with a ``query`` that returns the rows.
 
         ``key``: the columns of the key; of several rows with one key, the last counts.
-        ``schema``: the columns and their types, as of ``source``.  ``delimiter``: of CSV.
-        ``reload``: how often the rows are read again.  By default they are read when ingest starts.
+        ``schema``: the columns and their types, as of ``source``.  ``delimiter``: of CSV; by
+        default a comma, and in ``.tsv`` a tabulator.  ``reload``: how often the rows are read
+        again.  By default they are read when ingest starts.
 
         The first rows count for all event times, later changes from the time on at which they were
         read.

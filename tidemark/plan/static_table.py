@@ -17,6 +17,9 @@ VALID_FROM = "@valid_from"  # event time of a version, ms
 DELETED = "@deleted"  # whether a version says that its key has no values
 PLACE = "@place"  # file and line, or row, from which a version comes; no column
 
+LEAD = (VALID_FROM, DELETED, PLACE)
+"""The columns that a version has before those of its row."""
+
 FIELDS = (
     Field(VALID_FROM, Scalar(pl.Int64()), required=True),
     Field(DELETED, Scalar(pl.Boolean()), required=True),
@@ -55,9 +58,7 @@ class StaticTable:
         scheme, colon, _ = self.address.partition(":")
         if colon and scheme in _SCHEMES:
             return _SCHEMES[scheme]
-        name = Path(self.address)
-        name = name.with_suffix("") if name.suffix in _COMPRESSED else name
-        return _SUFFIXES.get(name.suffix)
+        return _SUFFIXES.get(_suffix(self.address))
 
     @property
     def is_query(self) -> bool:
@@ -72,8 +73,21 @@ class StaticTable:
     @property
     def format(self) -> SourceFormat:
         """The format of versions in the raw topic."""
-        return CsvFormat(None, self.delimiter) if self.kind == CSV else JSON
+        if self.kind != CSV:
+            return JSON
+        return CsvFormat(None, self.delimiter, added=len(LEAD))
 
     def __str__(self) -> str:
         """Return the address without a password."""
         return without_password(self.address) if self.kind == POSTGRESQL else self.address
+
+
+def usual_delimiter(address: str) -> str:
+    """Return the delimiter of a file without a declared one: of ``.tsv`` it is the tabulator."""
+    return "\t" if _suffix(address) == ".tsv" else ","
+
+
+def _suffix(address: str) -> str:
+    """Return the end of a file's name, without that of its compression."""
+    name = Path(address)
+    return (name.with_suffix("") if name.suffix in _COMPRESSED else name).suffix

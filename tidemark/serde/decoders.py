@@ -84,8 +84,8 @@ def _of_whole(
         case ProtobufFormat():
             read = {*members, *(each.place[0] for each in schema.fields)}
             return _protobuf_values(format_, read)
-        case CsvFormat(columns, delimiter, quote):
-            return CsvValues(columns, delimiter, quote)
+        case CsvFormat(columns, delimiter, quote, added):
+            return CsvValues(columns, delimiter, quote, added)
         case DebeziumFormat(encoding="avro"):
             values = FramedAvroValues(_required(writers), with_times=schema.has_times)
             return DebeziumValues.in_avro(values)

@@ -17,7 +17,7 @@ import polars as pl
 
 from tidemark.core.time.event_time import EARLIEST_MS
 from tidemark.plan.physical import SourcePlan
-from tidemark.plan.static_table import DELETED, PLACE, VALID_FROM
+from tidemark.plan.static_table import DELETED, LEAD
 from tidemark.serde.decoders import record_decoder
 from tidemark.serde.formats.source_format import CsvFormat
 from tidemark.serde.records import RecordBatch
@@ -126,7 +126,7 @@ class StaticVersions:
                 row[1:],
             )
         names, _, values = row.partition(b"\n")
-        head = [name.encode() for name in (VALID_FROM, DELETED, PLACE)]
+        head = [name.encode() for name in LEAD]
         lead = [b"%d" % from_ms, is_deleted, where]
         return b"\n".join(map(self._delimiter.join, ([*head, names], [*lead, values])))
 
@@ -135,4 +135,4 @@ class StaticVersions:
         if self._delimiter is None:
             return b"{" + _BEFORE.sub(b"", version, count=1)
         lines = version.split(b"\n", 1)
-        return b"\n".join(line.split(self._delimiter, 3)[-1] for line in lines)
+        return b"\n".join(line.split(self._delimiter, len(LEAD))[-1] for line in lines)

@@ -35,7 +35,11 @@ def answers(stack: Stack) -> list[tuple[int, str | None]]:
 def versions(stack: Stack) -> list[tuple[int, str, str, str]]:
     """Return time, tombstone, user and name of each version of the table."""
     records = stack.committed(f"{stack.name}.users.static")
-    rows = [(value or b"").decode().split("\n")[1].split(",") for _, value in records]
+    values = [value or b"" for _, value in records]
+    if any(value.startswith(b"{") for value in values):
+        found = map(json.loads, values)
+        return [(v["@valid_from"], str(v["@deleted"]), str(v["user"]), v["name"]) for v in found]
+    rows = [value.decode().split("\n")[1].split(",") for value in values]
     return [(int(at), deleted, user, name) for at, deleted, _, user, name in rows]
 
 

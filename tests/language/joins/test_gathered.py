@@ -174,7 +174,8 @@ class Total:
         (
             {"within": None, "window": tumbling("1h")},
             lambda s: s.first(),
-            "first: a join in windows has no such method; join rows by their distance, with within",
+            "first: a join in windows has no such method; aggregate its rows, with key_by(), "
+            "window() and aggregate(), or join rows by their distance, with within=",
         ),
     ],
 )

@@ -118,6 +118,10 @@ def test_streams_that_do_not_fit_are_refused(build, message):
             {"within": None},
             'join: pass one of within="10m", within=("-10m", "1h"), keep="1d" or window=tumbling(',
         ),
+        (
+            {"within": ["-1m", "1h"]},
+            "join(within): ['-1m', '1h'] is a list; write a tuple: ('-1m', '1h')",
+        ),
         ({"keep": "1d"}, 'join: pass one of within="10m"'),
         ({"window": tumbling("1h")}, 'join: pass one of within="10m"'),
         (

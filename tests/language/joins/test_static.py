@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from tests.support.mistakes import refused
-from tidemark import Pipeline, bounded, count, field, tumbling
+from tidemark import Pipeline, bounded, col, count, field, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.plan.explain import render_text
 from tidemark.testing import InProcess
@@ -100,6 +100,25 @@ def test_a_row_that_does_not_fit_is_a_dead_letter_once(users):
     assert found(run, "age") == [(1, 0, 30), (2, 0, None), (4, 0, 4)]
 
 
+@pytest.mark.parametrize(("line", "count"), [("1,Ann,x", 3), ("1", 1)])
+def test_a_line_with_another_number_of_fields_is_a_dead_letter_in_its_own_names(users, line, count):
+    users.write_text(f"user,name\n{line}\n2,Bob\n", "utf-8")
+    (letter,) = InProcess(shop(users)).dead_letters()
+    assert letter["reason"] == f"row 1 has {count} fields, not 2: user, name"
+
+
+def test_fields_of_tsv_are_apart_by_tabulators(users):
+    path = users.with_suffix(".tsv")
+    path.write_text("user\tname\n1\tLee, Ann\n", "utf-8")
+    run = InProcess(shop(path))
+    click(run, (1, 0), (0, 1))
+    assert found(run) == [(1, 0, "Lee, Ann")]
+    path.write_text("user,name\n1,Ann\n", "utf-8")
+    run = InProcess(shop(path, delimiter=","))
+    click(run, (1, 0), (0, 1))
+    assert found(run) == [(1, 0, "Ann")]
+
+
 def test_of_rows_with_one_key_the_last_counts(users):
     users.write_text("user,name\n1,Ann\n2,Bob\n1,Anna\n", "utf-8")
     run = InProcess(shop(users, how="inner"))
@@ -124,15 +143,64 @@ def test_rows_of_parquet(tmp_path):
     assert found(run) == [(1, 0, "Ann"), (2, 0, None)]
 
 
-def test_rows_of_a_query(tmp_path):
+@pytest.fixture
+def crm(tmp_path):
     with closing(sqlite3.connect(tmp_path / "crm.db")) as database:
-        database.execute("create table users (id integer, name text, gone integer)")
-        database.execute("insert into users values (1, 'Ann', 0), (2, 'Bob', 1)")
+        database.execute("create table users (id integer, name text, gone integer, photo blob)")
+        database.execute("insert into users values (1, 'Ann', 0, x'00ff'), (2, 'Bob', 1, null)")
         database.commit()
-    query = "select id as user, name from users where not gone"
-    run = InProcess(shop(f"sqlite:{tmp_path}/crm.db", query=query))
+    return f"sqlite:{tmp_path}/crm.db"
+
+
+def test_rows_of_a_query(crm):
+    """Columns that the schema does not name are not read."""
+    query = "select id as user, * from users where not gone"
+    run = InProcess(shop(crm, query=query))
     click(run, (1, 0), (2, 0), (0, 1))
     assert found(run) == [(1, 0, "Ann"), (2, 0, None)]
+
+
+def test_bytes_are_no_text(crm):
+    query = "select id as user, photo as name from users"
+    with pytest.raises(ConfigurationError) as raised:
+        InProcess(shop(crm, query=query))
+    assert "row 1: column 'name' has bytes; make text of them, such as hex(name)" in str(raised)
+    run = InProcess(shop(crm, query=query.replace("photo", "hex(photo)")))
+    click(run, (1, 0), (0, 1))
+    assert found(run) == [(1, 0, "00FF")]
+
+
+def test_a_column_of_bytes_takes_the_bytes_of_a_query(crm):
+    pipeline = Pipeline("shop")
+    clicks = pipeline.source(
+        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
+    )
+    photos = pipeline.static(
+        "photos",
+        crm,
+        key="user",
+        schema={"user": int, "photo": bytes},
+        query="select id as user, photo from users",
+    )
+    joined = clicks.key_by("user").join(photos)
+    joined.select("user", "at", name=col("photo").bin.encode("hex")).to("named")
+    run = InProcess(pipeline)
+    click(run, (1, 0), (2, 1), (0, 2))
+    assert found(run) == [(1, 0, "00ff"), (2, 1, None)]
+
+
+def test_a_number_beyond_the_type_is_a_dead_letter(tmp_path):
+    path = tmp_path / "users.parquet"
+    users = pl.Series("user", [1, 2**100], pl.Int128)
+    pl.DataFrame([users, pl.Series("name", ["Ann", "Bob"])]).write_parquet(path)
+    run = InProcess(shop(path))
+    (letter,) = run.dead_letters()
+    assert (letter["reason"], "users.parquet:2" in letter["value"]) == (
+        "column user: number out of range",
+        True,
+    )
+    click(run, (1, 0), (0, 1))
+    assert found(run) == [(1, 0, "Ann")]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +249,7 @@ def test_the_address_may_be_a_path(users):
         ("sqlite:crm.db", {}, "sqlite:crm.db is a database; pass query='SELECT ...'"),
         ("users.csv", {"query": "select 1"}, "query is of a database; users.csv is a file"),
         ("users.csv", {"delimiter": "x"}, "delimiter 'x' is not one of"),
+        ("users.parquet", {"delimiter": ","}, "delimiter is of CSV; users.parquet is not CSV"),
         ("users.csv", {"reload": "0s"}, "static('users'): reload"),
         ("users.csv", {"schema": {"name": str}}, "static('users'): key"),
         ("postgresql://u:secret@h/d", {}, "postgresql://u:***@h/d is a database"),
@@ -190,6 +259,15 @@ def test_mistakes_are_refused(address, options, message):
     with refused(message) as raised:
         shop(address, **options)
     assert "secret" not in str(raised)
+
+
+def test_two_tables_have_two_names():
+    pipeline = shop("users.csv")
+    with refused(
+        "static('users'): the pipeline already has topic 'shop.users.static'; use the existing "
+        "table, or choose another name"
+    ):
+        pipeline.static("users", "users.csv", key="user", schema=USER)
 
 
 def test_the_plan_names_the_table_and_not_its_password():

@@ -1,6 +1,7 @@
 """Clicks with the names of their users, from a static table: a pipeline, and records for it."""
 
 import json
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -63,7 +64,7 @@ EXPECTED = {
 def cluster_of(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return a cluster with clicks and the first load; others write the loads."""
     loads = SimpleNamespace(
-        begin=lambda *_: None, drop=lambda *_: None, poll=lambda *_: None, failures=0
+        begin=lambda *_: None, drop=lambda *_: None, poll=lambda *_: None, failures=Counter()
     )
     monkeypatch.setattr(task, "require_files", lambda _sources: None)
     monkeypatch.setattr(task, "StaticTables", lambda *_: loads)

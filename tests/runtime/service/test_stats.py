@@ -34,7 +34,13 @@ LOG, OTHER = Partition("p.log", 0), Partition("p.log", 1)
 def full() -> Account:
     """An account with something in every list."""
     source = SourceStats(
-        "moves/0", 90_000, idle=True, silence_ms=3_000, silent_since_ms=5, loading=7
+        "moves/0",
+        90_000,
+        idle=True,
+        silence_ms=3_000,
+        silent_since_ms=5,
+        loading=7,
+        load_failures=2,
     )
     clock = ClockStats(0, 60_000, 1_000, "moves/1", 3, 4_096)
     return Account(
@@ -120,5 +126,6 @@ def test_metrics_have_the_labels_and_units_of_the_page(telemetry):
     assert sample("operator_duplicate_rows_total", operator="pops") == 2
     assert sample("source_silence_seconds", source="moves/0") == 3
     assert sample("source_loading_records", source="moves/0") == 7
+    assert sample("source_load_failures_total", source="moves/0") == 2
     assert sample("commit_duration_seconds_count") == 1
     assert sample("restore_left_offsets", topic="p.pops.changelog", partition="0") == 6

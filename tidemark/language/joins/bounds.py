@@ -46,6 +46,7 @@ def bounds_of(
             'join: pass one of within="10m", within=("-10m", "1h"), keep="1d" or '
             'window=tumbling("1h"); it says how long a row waits for the rows of the other stream'
         )
+    _require_no_list(within)
     upper = within[1] if isinstance(within, tuple) and len(within) == 2 else None
     by_row = isinstance(upper, pl.Expr)
     if by_row != (max_within is not None):
@@ -84,6 +85,12 @@ def bounds_of(
             f"{duration_text(lower_ms)}"
         )
     return Bounds(lower_ms, not_too_long(upper_ms), bound, "time")
+
+
+def _require_no_list(within: object) -> None:
+    if isinstance(within, list):
+        text = ", ".join(map(as_written, within))
+        raise PipelineError(f"join(within): [{text}] is a list; write a tuple: ({text})")
 
 
 def _require_no_expression(lower: object) -> None:

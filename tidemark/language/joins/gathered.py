@@ -69,8 +69,8 @@ def _plain(stage: AnyJoinStage, what: str) -> JoinStage:
         raise PipelineError(f"{what}: the join gives one row for each left row already")
     if stage.windows is not None:
         raise PipelineError(
-            f"{what}: a join in windows has no such method; join rows by their distance, with "
-            "within="
+            f"{what}: a join in windows has no such method; aggregate its rows, with key_by(), "
+            "window() and aggregate(), or join rows by their distance, with within="
         )
     if stage.how not in ("inner", "left"):
         raise PipelineError(

@@ -20,7 +20,15 @@ from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import Node, Source
 from tidemark.plan.names import require_topic
-from tidemark.plan.static_table import CSV, DELETED, FIELDS, KEEP_MS, VALID_FROM, StaticTable
+from tidemark.plan.static_table import (
+    CSV,
+    DELETED,
+    FIELDS,
+    KEEP_MS,
+    VALID_FROM,
+    StaticTable,
+    usual_delimiter,
+)
 
 _DELIMITERS = (",", ";", "\t", "|")
 _IDLE_AFTER_MS = 1_000
@@ -38,19 +46,26 @@ def static_table(
     key: str | Sequence[str],
     schema: Mapping[str, Any] | type,
     query: str | None,
-    delimiter: str,
+    delimiter: str | None,
     reload: Duration | None,
 ) -> Table:
     """Return a static table; see ``Pipeline.static``."""
     what = f"static({name!r})"
     topic = require_topic(f"{dataflow.name}.{require_topic(name, what)}.static", what)
+    if topic in dataflow.topics():
+        raise PipelineError(
+            f"{what}: the pipeline already has topic {topic!r}; use the existing table, or choose "
+            "another name"
+        )
     names = (key,) if isinstance(key, str) else tuple(key)
     columns = schema_of(schema, f"{what} schema")
     for each in names:
         require_column(each, columns, f"{what}: key")
     reload_ms = None if reload is None else positive_ms(reload, f"{what}: reload")
-    table = StaticTable(_text(address, f"{what}: address"), names, query, delimiter, reload_ms)
-    _require_rows(table, what)
+    text = _text(address, f"{what}: address")
+    own = usual_delimiter(text) if delimiter is None else delimiter
+    table = StaticTable(text, names, query, own, reload_ms)
+    _require_rows(table, what, has_delimiter=delimiter is not None)
     columns = Schema((*columns.fields, *FIELDS))
     if table.kind == CSV:
         _, columns = fitted(table.format, columns, what)
@@ -79,7 +94,7 @@ def _text(address: object, what: str) -> str:
     return address
 
 
-def _require_rows(table: StaticTable, what: str) -> None:
+def _require_rows(table: StaticTable, what: str, *, has_delimiter: bool) -> None:
     """Raise PipelineError if the address does not say where rows are, or a query is missing."""
     if table.kind is None:
         raise PipelineError(f"{what}: {str(table)!r} is not {_ADDRESSES}")
@@ -89,5 +104,7 @@ def _require_rows(table: StaticTable, what: str) -> None:
         )
     if table.query is not None and not table.is_query:
         raise PipelineError(f"{what}: query is of a database; {table} is a file")
+    if has_delimiter and table.kind != CSV:
+        raise PipelineError(f"{what}: delimiter is of CSV; {table} is not CSV")
     if table.delimiter not in _DELIMITERS:
         raise PipelineError(f"{what}: delimiter {table.delimiter!r} is not one of {_DELIMITERS}")

@@ -143,13 +143,13 @@ class OwnedSource:
         """Return the mark that says that the source is silent."""
         return self.progress.idle_mark(source, self.silence_ms)
 
-    def stats(self, source: str) -> SourceStats:
-        """Return the state of the source for the stats."""
+    def stats(self, source: str, load_failures: int) -> SourceStats:
+        """Return the state of the source for the stats; ``load_failures``: of a static table."""
         watermark = instant(self.progress.shown_ms)
         is_silent = self.silence_ms > 0
         left = (self.load_until or 0) - self.progress.next_offset if self.progress.loading else 0
         since_ms, silence_ms = self.silent_since_ms, self.silence_ms
-        return SourceStats(source, watermark, is_silent, silence_ms, since_ms, left)
+        return SourceStats(source, watermark, is_silent, silence_ms, since_ms, left, load_failures)
 
     def metadata(self) -> str:
         """Return the metadata of the committed offset."""

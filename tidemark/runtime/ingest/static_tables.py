@@ -10,6 +10,7 @@ tables".
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -159,6 +160,6 @@ class StaticTables:
                 raise InfrastructureError(f"static table {topic}: {error.args[0].str()}") from error
 
     @property
-    def failures(self) -> int:
-        """How many loads have failed since the start."""
-        return sum(each.failures for each in self._owned.values())
+    def failures(self) -> Counter[str]:
+        """How many loads of each table have failed since this process owns it, by topic."""
+        return Counter({topic: owned.failures for topic, owned in self._owned.items()})

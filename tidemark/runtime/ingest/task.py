@@ -332,7 +332,7 @@ class IngestTask:
             "lag": None if lag is None else lag + self._alignment.records,
             **(aligned if self._alignment.is_active else {}),
             **({"backfill": backfill} if backfill else {}),
-            **({"load_failures": failures} if (failures := self._statics.failures) else {}),
+            **({"load_failures": failures} if (failures := self._statics.failures.total()) else {}),
         }
 
     def account(self, _now_ms: int) -> Account:
@@ -345,7 +345,10 @@ class IngestTask:
             filtered=counts.filtered,
             converted=counts.converted,
             dead_letters=counts.dead,
-            sources=[each.stats(str(at)) for at, each in sorted(self._sources.items())],
+            sources=[
+                each.stats(str(at), self._statics.failures[at.topic])
+                for at, each in sorted(self._sources.items())
+            ],
         )
 
 

@@ -132,6 +132,12 @@ def _of_sources(stats: Stats) -> Iterator[Metric]:
         ["source"],
         [([each.source], each.loading) for each in stats.sources],
     )
+    yield _counter(
+        "source_load_failures",
+        "Loads of a static table that have failed.",
+        ["source"],
+        [([each.source], each.load_failures) for each in stats.sources],
+    )
 
 
 def _of_operators(operators: list[OperatorStats]) -> Iterator[Metric]:

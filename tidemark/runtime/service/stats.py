@@ -43,6 +43,7 @@ class SourceStats(msgspec.Struct, frozen=True):
 
     ``silent_since_ms``: the time of the last record; only ingest knows it.  ``loading``: how many
     records of a table are still to be read before its watermark counts, at most.
+    ``load_failures``: how many loads of a static table have failed.
     """
 
     source: SourceName
@@ -51,6 +52,7 @@ class SourceStats(msgspec.Struct, frozen=True):
     silence_ms: Number
     silent_since_ms: Number | None = None
     loading: Number = 0
+    load_failures: Number = 0
 
 
 class ClockStats(msgspec.Struct, frozen=True):

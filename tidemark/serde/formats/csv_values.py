@@ -26,9 +26,14 @@ def csv_dialect(delimiter: str, quote: str | None) -> dict[str, Any]:
 class CsvValues:
     """Decodes lines of delimited text; an empty field is null."""
 
-    def __init__(self, columns: Sequence[str] | None, delimiter: str, quote: str | None) -> None:
-        """``columns``: the names in the order of the fields; None: the first line has them."""
-        self._columns = columns
+    def __init__(
+        self, columns: Sequence[str] | None, delimiter: str, quote: str | None, added: int = 0
+    ) -> None:
+        """``columns``: the names in the order of the fields; None: the first line has them.
+
+        ``added``: how many of the first columns errors leave out.
+        """
+        self._columns, self._added = columns, added
         self._delimiter, self._quote = delimiter, quote
         self._dialect = csv_dialect(delimiter, quote)
 
@@ -43,7 +48,7 @@ class CsvValues:
         columns = self._columns
         if columns is None:
             columns, lines = lines[0] if lines else (), lines[1:]
-        return [_row(columns, number, line) for number, line in enumerate(lines, 1)]
+        return [_row(columns, number, line, self._added) for number, line in enumerate(lines, 1)]
 
     def _lines(self, text: str) -> list[list[str]]:
         """Return the fields of each line that has any."""
@@ -53,9 +58,12 @@ class CsvValues:
         return [line for line in csv.reader(io.StringIO(text, ""), **self._dialect) if line]
 
 
-def _row(columns: Sequence[str], number: int, fields: Sequence[str]) -> dict[str, str | None]:
+def _row(
+    columns: Sequence[str], number: int, fields: Sequence[str], added: int
+) -> dict[str, str | None]:
     if len(fields) != len(columns):
+        names, count = columns[added:], len(fields) - added
         raise UnreadableValueError(
-            f"row {number} has {len(fields)} fields, not {len(columns)}: {', '.join(columns)}"
+            f"row {number} has {count} fields, not {len(names)}: {', '.join(names)}"
         )
     return {name: text or None for name, text in zip(columns, fields, strict=True)}

@@ -57,12 +57,14 @@ class CsvFormat:
     """Delimited text.
 
     ``columns``: names in the order of the fields; None: the first line of each record has them.
-    ``quote``: the quote character; None: fields have no quotes.
+    ``quote``: the quote character; None: fields have no quotes.  ``added``: how many columns at the
+    beginning are not of the file from which the record comes; errors do not count them.
     """
 
     columns: tuple[str, ...] | None
     delimiter: str = ","
     quote: str | None = '"'
+    added: int = 0
 
     def __str__(self) -> str:
         names = "with a header" if self.columns is None else f"of {', '.join(self.columns)}"

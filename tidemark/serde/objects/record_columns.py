@@ -115,10 +115,13 @@ class _Place:
 
     def report(self, index: int, reason: str) -> None:
         """Report the value at an index as one that does not fit."""
-        row = index if self.rows is None else int(self.rows[index])
         at = (f"[{positions[index]}]" for positions in self.positions)
         path = "".join(next(at) if part is None else part for part in self.path)
-        self.found.faults.append(Fault(row, self.column, f"column {path}: {reason}"))
+        self.found.faults.append(Fault(self.row(index), self.column, f"column {path}: {reason}"))
+
+    def row(self, index: int) -> int:
+        """Return the row of the value at an index."""
+        return index if self.rows is None else int(self.rows[index])
 
 
 def _texts(values: Sequence[bytes]) -> list[Any]:
@@ -142,7 +145,18 @@ def _column(each: Field, objects: ObjectValues, place: _Place) -> pl.Series:
         for index, value in enumerate(whole):
             if value is None and index not in nulls:
                 place.report(index, f"expected {each.kind.name}, got null")
-    return _with_default(each, values, member, place)
+    column = _with_default(each, values, member, place)
+    if member.required and column.null_count():
+        _require_values(column, objects, place)
+    return column
+
+
+def _require_values(column: pl.Series, objects: ObjectValues, place: _Place) -> None:
+    """Report texts that stand for null in a required column; other nulls are reported already."""
+    absent, known = set(objects.nulls), {fault.row for fault in place.found.faults}
+    for index in column.is_null().arg_true().to_list():
+        if index not in absent and place.row(index) not in known:
+            place.report(index, "a value is required, and this one stands for null")
 
 
 def _whole(values: Values) -> list[Any]:
@@ -210,14 +224,26 @@ def _series(name: str, values: Values, kind: Kind, place: _Place) -> pl.Series:
         case ObjectValues(), StructOf():
             return _structs(name, values, kind, place)
         case MapValues(), MapOf(value):
-            inside = place.items(values) if has_times(value) else place
+            inside = place.items(values) if _may_report(value) else place
             keys = pl.Series(KEY, values.names, pl.String)
             entries = pl.DataFrame([keys, _series(VALUE, values.items, value, inside)])
             return _lists(values, entries.to_struct(name))
         case ListValues(), ListOf(item):
-            inside = place.items(values) if has_times(item) else place
+            inside = place.items(values) if _may_report(item) else place
             return _lists(values, _series(name, values.items, item, inside))
     return pl.Series(name, _whole(values), kind.dtype)
+
+
+def _may_report(kind: Kind) -> bool:
+    """Return whether values of a kind may be found not to fit when their columns are made."""
+    if isinstance(kind, StructOf):
+        return any(
+            _may_report(each.kind) or (each.required and not isinstance(each.kind, StructOf))
+            for each in kind.fields
+        )
+    if isinstance(kind, ListOf):
+        return _may_report(kind.item)
+    return _may_report(kind.value) if isinstance(kind, MapOf) else has_times(kind)
 
 
 def _lists(values: ListValues, items: pl.Series) -> pl.Series:

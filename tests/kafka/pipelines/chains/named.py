@@ -6,8 +6,14 @@ import os
 from tidemark import Pipeline, bounded
 
 
-def build(name: str, address: str, reload: str | None = None, partitions: int = 2) -> Pipeline:
-    """Return the pipeline; ``address``: of the file of users."""
+def build(
+    name: str,
+    address: str,
+    reload: str | None = None,
+    partitions: int = 2,
+    query: str | None = None,
+) -> Pipeline:
+    """Return the pipeline; ``address``, ``query``: of the users."""
     pipeline = Pipeline(name, partitions=partitions)
     clicks = pipeline.source(
         f"{name}-clicks",
@@ -17,7 +23,12 @@ def build(name: str, address: str, reload: str | None = None, partitions: int = 
         idle_after="1h",
     )
     users = pipeline.static(
-        "users", address, key="user", schema={"user": int, "name": str}, reload=reload
+        "users",
+        address,
+        key="user",
+        schema={"user": int, "name": str},
+        query=query,
+        reload=reload,
     )
     clicks.key_by("user").join(users, how="left").to("named")
     return pipeline
