@@ -1,34 +1,80 @@
 """Joins of the chaos runs: moves with visits of the same person, and a chain of what they give."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tests.oracles.aligned import Aligned
 from tests.oracles.chain import Stage, Windows
 from tests.oracles.join import JoinRules
+from tests.oracles.table_join import Spec
+from tests.oracles.window_join import WindowRules
 from tests.support.chain import results_of
-from tidemark import col, on_close, on_final
+from tidemark import col, hopping, on_close, on_final
+from tidemark.language.joins.joined_stream import JoinedStream
+from tidemark.language.keyed import KeyedStream
 from tidemark.language.stream import Stream
+
+DELETED = 0
+"""The value of a version that is a tombstone."""
+
+Kind = Literal["time", "first", "window", "table"]
+
+
+class Bounds(NamedTuple):
+    """Which rows of a key join.
+
+    | kind     | ``low_ms``, ``high_ms``                                                  |
+    |----------|--------------------------------------------------------------------------|
+    | "time"   | the bounds of the time of a right row, from that of the left row         |
+    | "first"  | the same; each left row shows the partner with the least value           |
+    | "window" | slide and size of hopping windows                                        |
+    | "table"  | 0, and how old a version may be; visits are the versions                 |
+    """
+
+    kind: Kind
+    low_ms: int
+    high_ms: int
 
 
 class Join(NamedTuple):
     """``stages``: what follows the join; without one, only the rows of the join are published."""
 
+    bounds: Bounds
     how: Any
-    lower_ms: int
-    upper_ms: int
     lateness_ms: int
     withdraws: bool
     stages: Sequence[Stage] = ()
 
     @property
     def rules(self) -> JoinRules:
-        """The rules of the oracle."""
-        return JoinRules(*self[:5])
+        """The rules of the oracle, of a join by time."""
+        low_ms, high_ms = self.bounds[1:]
+        return JoinRules(self.how, low_ms, high_ms, self.lateness_ms, self.withdraws)
+
+    @property
+    def window_rules(self) -> WindowRules:
+        """The rules of the oracle, of a join in windows."""
+        slide_ms, size_ms = self.bounds[1:]
+        windows = Aligned(size_ms, slide_ms, 0, self.lateness_ms, not self.withdraws)
+        return WindowRules(self.how, windows, self.withdraws)
+
+    def table_rules(self, left: str, right: str) -> Spec:
+        """Return the rules of the oracle, of a join with a table; ``left``, ``right``: topics."""
+        return Spec(
+            (left,),
+            (right,),
+            self.how,
+            self.bounds.high_ms,
+            self.lateness_ms,
+            "event_time",
+            self.withdraws,
+            lambda value: value == DELETED,
+        )
 
 
 def joins_of(joins: Sequence[Any]) -> list[Join]:
     """Return joins that may have been JSON."""
-    return [Join._make((*others, stages_of(stages))) for *others, stages in joins]
+    return [Join(Bounds(*bounds), *others, stages_of(stages)) for bounds, *others, stages in joins]
 
 
 def stages_of(chain: Sequence[Any]) -> tuple[Stage, ...]:
@@ -48,14 +94,25 @@ def publish(moves: Stream, visits: Stream, joins: Sequence[Any]) -> None:
         for stream in (moves, visits)
     )
     for number, join in enumerate(joins_of(joins)):
-        rows = left.join(
-            right,
-            within=(f"{join.lower_ms}ms", f"{join.upper_ms}ms"),
-            how=join.how,
-            allowed_lateness=f"{join.lateness_ms}ms",
-            trigger=on_close() if join.withdraws else on_final(),
-        )
+        rows = _joined(left, right, join)
         rows.to(join_name(number))
         if join.stages:
             values = rows.select("key", value=col("value").fill_null(0)).key_by("key")
             results_of(values, join.stages).to(f"{join_name(number)}-sums")
+
+
+def _joined(left: KeyedStream, right: KeyedStream, join: Join) -> JoinedStream:
+    kind, low_ms, high_ms = join.bounds
+    options: dict[str, Any] = {
+        "how": join.how,
+        "allowed_lateness": f"{join.lateness_ms}ms",
+        "trigger": on_close() if join.withdraws else on_final(),
+    }
+    if kind == "table":
+        deleted = col("value") == DELETED
+        table = right.table(keep=f"{high_ms}ms", deleted=deleted, tombstones=False)
+        return left.join(table, **options)
+    if kind == "window":
+        return left.join(right, window=hopping(f"{high_ms}ms", f"{low_ms}ms"), **options)
+    rows = left.join(right, within=(f"{low_ms}ms", f"{high_ms}ms"), **options)
+    return rows.first(by="value_right") if kind == "first" else rows

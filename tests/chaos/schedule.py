@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from tests.chaos.joining import Join
+from tests.chaos.joining import Bounds, Join
+from tests.chaos.joining import Kind as BoundsKind
 from tests.chaos.pipelines import OF_PEOPLE, OF_TEAMS, SESSIONS, TOPICS
 from tests.oracles.chain import Stage, Windows
 from tidemark.core.operators.joins.side import Kind
+from tidemark.core.operators.joins.table_join import TableKind
 
 SERVICES = ("ingest", "windowing", "sessions")
 """The services of each run; one in three runs has ``joins``, too."""
@@ -138,15 +140,26 @@ def _stages(draw: random.Random) -> tuple[list[list[Stage]], list[Join]]:
 
 
 def _join(draw: random.Random) -> Join:
-    lower_ms = draw.choice((-1_000, 0, 200))
+    bounds = _bounds(draw)
+    pairs = bounds.kind in ("time", "window")
     return Join(
-        draw.choice(get_args(Kind)),
-        lower_ms,
-        lower_ms + draw.choice((100, 300, 1_000)),
+        bounds,
+        draw.choice(get_args(Kind) if pairs else get_args(TableKind)),
         draw.choice((0, 3_000)),
-        draw.random() < 0.5,
+        draw.random() < 0.5 and bounds.kind != "first",
         _chain(draw, draw.choice((0, 1, 2))),
     )
+
+
+def _bounds(draw: random.Random) -> Bounds:
+    kind = draw.choice(get_args(BoundsKind))
+    if kind == "window":
+        slide_ms = draw.choice((500, 1_000, 2_000))
+        return Bounds(kind, slide_ms, slide_ms * draw.choice((1, 2)))
+    if kind == "table":
+        return Bounds(kind, 0, draw.choice((300, 5_000, 60_000)))
+    low_ms = draw.choice((-1_000, 0, 200))
+    return Bounds(kind, low_ms, low_ms + draw.choice((100, 300, 1_000)))
 
 
 def _chain(draw: random.Random, length: int) -> list[Stage]:

@@ -92,8 +92,9 @@ class Aligned(NamedTuple):
         return end_ms - self.size_ms
 
     def ends(self, at_ms: int) -> list[int]:
-        starts = range(at_ms - self.size_ms + 1, at_ms + 1)
-        return [s + self.size_ms for s in starts if (s - self.offset_ms) % self.slide_ms == 0]
+        before = at_ms - self.size_ms
+        first = before + 1 + (self.offset_ms - before - 1) % self.slide_ms
+        return [start + self.size_ms for start in range(first, at_ms + 1, self.slide_ms)]
 
 
 class Spec(Protocol):

@@ -1,13 +1,14 @@
 """Joins of two streams as slow Python, from docs/semantics.md, "Joins".
 
-``joined`` gives the results that stand once time has passed everything.  It compares every left row
-with every right row, and knows neither clock nor segments.  ``run_join`` gives them step by step.
+``joined`` and ``gathered`` give the results that stand once time has passed everything.  They
+compare every left row with every right row, and know neither clock nor segments.  ``run_join``
+gives them step by step.
 ``of_raw`` gives rows of raw topics with the watermarks of their own sources.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.oracles.clock import Judged, Step
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
@@ -82,10 +83,7 @@ def row_id(row: Judged) -> RowId:
 def joined(rules: JoinRules, left: Sequence[Judged], right: Sequence[Judged]) -> JoinRun:
     """Return what stands at the end for rows with their W, without ``max_pairs``."""
     run = JoinRun()
-    taken = {
-        side: [row for row in rows if not _is_rejected(rules, side, row, run)]
-        for side, rows in ((LEFT, left), (RIGHT, right))
-    }
+    taken = _taken(rules, left, right, run)
     pairs = [(a, b) for a in taken[LEFT] for b in taken[RIGHT] if _pairs(rules, a, b)]
     matched = {(LEFT, row_id(a)) for a, _ in pairs} | {(RIGHT, row_id(b)) for _, b in pairs}
     results = []
@@ -97,6 +95,29 @@ def joined(rules: JoinRules, left: Sequence[Judged], right: Sequence[Judged]) ->
     if rules.how == "semi":
         rows = taken[LEFT]
         results += [_alone(rules, LEFT, r) for r in rows if (LEFT, row_id(r)) in matched]
+    run.steps.append(results)
+    return run
+
+
+def gathered(
+    rules: JoinRules,
+    left: Sequence[Judged],
+    right: Sequence[Judged],
+    order: Callable[[Judged], Any],
+) -> JoinRun:
+    """Return each left row with its first partner, without ``max_pairs``.
+
+    ``order``: of partners; the first of equals is the earliest.
+    """
+    run = JoinRun()
+    taken = _taken(rules, left, right, run)
+    results = []
+    for row in taken[LEFT]:
+        partners = [other for other in taken[RIGHT] if _pairs(rules, row, other)]
+        if partners or rules.how == "left":
+            first = min(partners, key=lambda each: (order(each), each.at_ms), default=None)
+            at_ms = _due_ms(rules, LEFT, row) - 1
+            results.append(Joined(row_id(row), None if first is None else row_id(first), at_ms))
     run.steps.append(results)
     return run
 
@@ -238,6 +259,16 @@ def arrivals(
         for side in (LEFT, RIGHT):
             if topic in sides[side]:
                 yield row, side
+
+
+def _taken(
+    rules: JoinRules, left: Sequence[Judged], right: Sequence[Judged], run: JoinRun
+) -> dict[str, list[Judged]]:
+    """Return the accepted rows of each side; the others are noted in the run."""
+    return {
+        side: [row for row in rows if not _is_rejected(rules, side, row, run)]
+        for side, rows in ((LEFT, left), (RIGHT, right))
+    }
 
 
 def _is_rejected(rules: JoinRules, side: str, row: Judged, run: JoinRun) -> bool:

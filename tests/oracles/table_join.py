@@ -1,6 +1,7 @@
 """Rows joined to a versioned table as slow Python, from docs/semantics.md, "Tables".
 
 Every version and every row is kept for ever, and every answer is looked up among all versions.
+``answered`` gives the results of a log step by step, ``answered_at_the_end`` those that stand.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from tests.oracles.aligned import LateRow
 from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.join import LEFT, RIGHT, Joined, JoinRun, Rejected, row_id
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
@@ -146,6 +148,29 @@ def answered(segments: Sequence[Segment], spec: Spec) -> TableRun:
         join.run.steps.append(made + join.due(step.clock))
     join.run.steps.append(join.due(FOREVER_MS))
     return join.run
+
+
+def answered_at_the_end(spec: Spec, rows: Sequence[Judged], versions: Sequence[Judged]) -> JoinRun:
+    """Return the final answers of rows with their W, and the late rows.
+
+    Corrections lead to the same answers, so it knows neither clock nor segments.
+    """
+    join = _Join(spec)
+    for row in rows:
+        join.take_row(row)
+    for version in versions:
+        join.take_version(version)
+    results = []
+    for row in (each.row for each in join.waiting):
+        found = join.best(row)
+        if found is not None:
+            version_id = (found.source, found.offset, found.sub_row)
+            results.append(Joined(row_id(row), version_id, row.at_ms))
+        elif spec.how == "left":
+            results.append(Joined(row_id(row), None, row.at_ms))
+    late = ((LEFT, join.run.late_left), (RIGHT, join.run.late_right))
+    rejected = [Rejected(side, row_id(each.row), "late") for side, some in late for each in some]
+    return JoinRun([results], [], rejected)
 
 
 def _in_order(each: _Row) -> tuple[int, str, int, int]:

@@ -2,18 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import polars as pl
 
 from tests.chaos.joining import Join, join_name, joins_of
 from tests.chaos.judging.chains import Log, operator_of
-from tests.chaos.pipelines import END
+from tests.chaos.pipelines import END, TOPICS
 from tests.chaos.recorded import Recorded
+from tests.oracles import window_join
 from tests.oracles.chain import Result, Row, results
 from tests.oracles.clock import Judged
-from tests.oracles.join import Joined, RowId, joined, row_id
+from tests.oracles.join import Joined, JoinRun, RowId, gathered, joined, row_id
+from tests.oracles.table_join import answered_at_the_end
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan
@@ -33,10 +34,10 @@ class JudgedJoin:
         """Join the rows of each key; ``wanted``: the rows of the log of the join."""
         self._plan, self._join, self._name = plan, join, join_name(number)
         self.operator = operator_of(plan, self._name)
-        sides = [_rows(self.operator, side, wanted) for side in SIDES]
-        self._rows = {row_id(row): row for row in chain(*sides)}
+        left, right = (_rows(self.operator, side, wanted) for side in SIDES)
+        self._rows = {row_id(row): row for row in (*left, *right)}
         runs = [
-            joined(join.rules, *([row for row in rows if row.key == key] for rows in sides))
+            _run(join, *([row for row in rows if row.key == key] for rows in (left, right)))
             for key in {row.key for row in self._rows.values()}
         ]
         self.results: list[Joined] = [each for run in runs for each in run.standing]
@@ -86,6 +87,19 @@ class JudgedJoin:
             return ()
         found = self._rows[row]
         return found.key, found.at_ms, found.value
+
+
+def _run(join: Join, left: Sequence[Judged], right: Sequence[Judged]) -> JoinRun:
+    """Return what slow Python makes of the rows of a key."""
+    match join.bounds.kind:
+        case "time":
+            return joined(join.rules, left, right)
+        case "first":
+            return gathered(join.rules, left, right, lambda row: row.value)
+        case "window":
+            return window_join.joined(join.window_rules, left, right)
+        case "table":
+            return answered_at_the_end(join.table_rules(*TOPICS), left, right)
 
 
 def judged_joins(

@@ -14,7 +14,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tests.chaos.records import Record
 from tests.oracles.chain import Result
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import (
+    NEVER_MS,
     OFFSET,
     SOURCE,
     SUB_ROW,
@@ -81,15 +82,15 @@ def judge(
     verdict.differences += _raw(plan, sent, recorded)
     if verdict.differences:
         return verdict
-    wanted = ingested(plan, recorded.raw)
     logs = {log.topic: _log(recorded, log) for log in plan.logs}
+    wanted = ingested(plan, recorded.raw, _loaded(plan, logs))
     verdict.differences += _fates(sent, wanted.counts)
     verdict.differences += _letters(recorded, plan, wanted)
     stages = Stages(plan, logs)
     for log in plan.logs:
         got, handed_on = logs[log.topic], stages.rows[log.topic]
         rows = {n: [*each, *handed_on[n]] for n, each in wanted.logs[log.topic].items()}
-        verdict.differences += _marks(log, got, recorded)
+        verdict.differences += _marks(plan, log, got, recorded)
         verdict.differences += _rows(log, got, rows)
     verdict.differences += stages.differences(recorded)
     idle = _fell_idle(logs, recorded)
@@ -109,20 +110,49 @@ def judge(
     return verdict
 
 
-def ingested(plan: Plan, raw: Mapping[Partition, Sequence[RawRecord]]) -> Wanted:
-    """Run ingest over each raw partition in one piece, and make one segment of it all."""
+def ingested(
+    plan: Plan,
+    raw: Mapping[Partition, Sequence[RawRecord]],
+    loaded: Mapping[Partition, int],
+) -> Wanted:
+    """Run ingest over each raw partition in one piece, and make one segment of it all.
+
+    ``loaded``: the offset up to which the partition of a table was loaded, which is a first piece.
+    """
     ingest, builder = Ingest(plan), SegmentBuilder(0)
     letters: Counter[Message] = Counter()
     counts = Counts()
     for at, records in raw.items():
-        if records:
-            taken = ingest.take(as_batch(at, records), Progress())
-            builder.add(taken)
-            counts += taken.counts
-            letters.update(zip(*encode_dead_letters(taken.dead_letters), strict=True))
+        end = loaded.get(at, 0)
+        progress = Progress()
+        for loading in (True, False):
+            some = [record for record in records if (record.offset < end) == loading]
+            if some:
+                progress = replace(progress, loading=loading)
+                taken = ingest.take(as_batch(at, some), progress)
+                progress = taken.progress
+                builder.add(taken)
+                counts += taken.counts
+                letters.update(zip(*encode_dead_letters(taken.dead_letters), strict=True))
     partitions = Counter(at.topic for at in raw)
     logs = {log.topic: dict(enumerate(builder.build(log, 0, partitions))) for log in plan.logs}
     return Wanted(logs, letters, counts)
+
+
+def _loaded(plan: Plan, logs: Mapping[str, Log]) -> dict[Partition, int]:
+    """Return how far the partitions of tables were loaded: their marks had no watermark so far."""
+    ends: dict[Partition, int] = {}
+    for log in logs.values():
+        for mark in (each for segments in log.values() for s in segments for each in s.sources):
+            if _is_loading(plan, mark):
+                at = Partition(mark.topic, mark.partition)
+                ends[at] = max(ends.get(at, 0), mark.next_offset)
+    return ends
+
+
+def _is_loading(plan: Plan, mark: SourceMark) -> bool:
+    is_raw = not is_operator_source(mark.source)
+    return is_raw and mark.watermark_ms == NEVER_MS and plan.source_of(mark.topic).loads
 
 
 def as_batch(at: Partition, records: Sequence[RawRecord]) -> RecordBatch:
@@ -176,17 +206,19 @@ def _letters(recorded: Recorded, plan: Plan, wanted: Wanted) -> Iterator[str]:
             yield f"{extra.total()} dead letters {what}, such as {next(iter(extra))}"
 
 
-def _marks(log: LogPlan, segments: Log, recorded: Recorded) -> Iterator[str]:
+def _marks(plan: Plan, log: LogPlan, segments: Log, recorded: Recorded) -> Iterator[str]:
     """Walk along the marks of each source: every offset must be in exactly one of them."""
     for number, listed in segments.items():
         where = f"{log.topic}/{number}"
         last: dict[str, SourceMark] = {}
         raw = (mark for segment in listed for mark in segment.sources)
         for mark in (each for each in raw if not is_operator_source(each.source)):
-            begin, watermark_ms = _end(last.get(mark.source))
+            before = last.get(mark.source)
+            begin, watermark_ms = _end(before)
+            was_loading = before is not None and _is_loading(plan, before)
             if mark.first_offset != begin:
                 yield f"{where}: {mark.source} goes on at {mark.first_offset}, not {begin}"
-            if begin and mark.watermark_before_ms != watermark_ms:
+            if begin and mark.watermark_before_ms != watermark_ms and not was_loading:
                 yield f"{where}: the watermark of {mark.source} jumps before {begin}"
             last[mark.source] = mark
         for at, records in recorded.raw.items():

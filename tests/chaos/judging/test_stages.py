@@ -6,11 +6,12 @@ A run is made in one process, whose logs are not cut as on a broker.
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.chaos.joining import Join
+from tests.chaos.joining import Bounds, Join
 from tests.chaos.judging.judge import judge
 from tests.chaos.judging.runs import BATCH, NOW_MS, Own, operated, segments_of
 from tests.chaos.pipelines import build
@@ -133,33 +134,55 @@ def test_it_finds_a_wrong_part_of_a_chain(chained, edit):
     assert judge(plan, sent, edited, [CHAIN]).differences
 
 
-JOIN = Join("full", -200, 100, 3_000, True, [Stage(Windows("hopping", 4_000, 4_000))])
+SUMS = [Stage(Windows("hopping", 4_000, 4_000))]
+JOINS = {
+    "time": Join(Bounds("time", -200, 100), "full", 3_000, True, SUMS),
+    "first": Join(Bounds("first", -200, 100), "left", 3_000, False, SUMS),
+    "window": Join(Bounds("window", 500, 1_000), "full", 3_000, True, SUMS),
+    "table": Join(Bounds("table", 0, 5_000), "left", 3_000, True, SUMS),
+}
 
 
-@pytest.fixture(scope="module")
-def joined() -> Run:
-    """Return a run of a join and of windows over its rows."""
-    return _in_process("joined", joins=[JOIN])
+@cache
+def _run_of(kind: str) -> Run:
+    """Return a run of the join of a kind, and of windows over its rows."""
+    return _in_process("joined", joins=[JOINS[kind]])
 
 
-def test_a_join_without_a_fault_is_found_right(joined):
-    plan, sent, recorded = joined
-    verdict = judge(plan, sent, recorded, made_joins=[JOIN])
+@pytest.mark.parametrize("kind", JOINS)
+def test_a_join_without_a_fault_is_found_right(kind):
+    plan, sent, recorded = _run_of(kind)
+    verdict = judge(plan, sent, recorded, made_joins=[JOINS[kind]])
     assert verdict.differences == []
     assert verdict.figures["handed on"] > 50
     assert recorded.values("joined.join-0.late-left")
 
 
 @pytest.mark.parametrize(
-    ("other", "topics"),
+    ("kind", "change", "topics"),
     [
-        (JOIN._replace(how="left"), {"joined.join-0", "joined.join-0-sums"}),
-        (JOIN._replace(upper_ms=90), {"joined.join-0", "joined.join-0-sums"}),
-        (JOIN._replace(lateness_ms=0), {"joined.join-0", "joined.join-0-sums", "late rows"}),
-        (JOIN._replace(stages=CHAIN), {"joined.join-0-sums"}),
+        ("time", {"how": "left"}, "results, sums"),
+        ("time", {"bounds": Bounds("time", -200, 90)}, "results, sums"),
+        ("time", {"lateness_ms": 0}, "results, sums, late"),
+        ("time", {"stages": CHAIN}, "sums"),
+        ("first", {"how": "inner"}, "results, sums"),
+        ("first", {"bounds": Bounds("time", -200, 100)}, "results, sums"),
+        ("first", {"lateness_ms": 0}, "results, sums, late"),
+        ("window", {"how": "left"}, "results, sums"),
+        ("window", {"bounds": Bounds("window", 500, 500)}, "results, sums"),
+        ("window", {"lateness_ms": 0}, "results, sums, late"),
+        ("table", {"how": "inner"}, "results, sums"),
+        ("table", {"bounds": Bounds("table", 0, 300)}, "results"),
+        ("table", {"lateness_ms": 0}, "results, sums, late"),
     ],
 )
-def test_it_finds_results_of_a_join_that_plain_python_does_not_give(joined, other, topics):
-    plan, sent, recorded = joined
+def test_it_finds_results_of_a_join_that_plain_python_does_not_give(kind, change, topics):
+    plan, sent, recorded = _run_of(kind)
+    other = JOINS[kind]._replace(**change)
     differences = judge(plan, sent, recorded, made_joins=[other]).differences
-    assert {each.partition(":")[0].removesuffix(" of join-0") for each in differences} == topics
+    words = {
+        "joined.join-0": "results",
+        "joined.join-0-sums": "sums",
+        "late rows of join-0": "late",
+    }
+    assert {words[each.partition(":")[0]] for each in differences} == set(topics.split(", "))
