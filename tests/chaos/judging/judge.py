@@ -145,7 +145,7 @@ def _loaded(plan: Plan, logs: Mapping[str, Log]) -> dict[Partition, int]:
     for log in logs.values():
         for mark in (each for segments in log.values() for s in segments for each in s.sources):
             if _is_loading(plan, mark):
-                at = Partition(mark.topic, mark.partition)
+                at = Partition(mark.topic, int(mark.source.rpartition("/")[2]))
                 ends[at] = max(ends.get(at, 0), mark.next_offset)
     return ends
 
