@@ -74,7 +74,10 @@ class Join(NamedTuple):
 
 def joins_of(joins: Sequence[Any]) -> list[Join]:
     """Return joins that may have been JSON."""
-    return [Join(Bounds(*bounds), *others, stages_of(stages)) for bounds, *others, stages in joins]
+    return [
+        Join._make((Bounds(*bounds), *others, stages_of(stages)))
+        for bounds, *others, stages in joins
+    ]
 
 
 def stages_of(chain: Sequence[Any]) -> tuple[Stage, ...]:

@@ -120,6 +120,38 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
         assert set(stack.stop().values()) == {0}
 
 
+def test_a_record_without_a_value_deletes_its_key_in_a_table(broker):
+    """The tombstone survives a crash of both services; one without a key is a dead letter."""
+    with Stack(broker, "emptied", module=tabled) as stack:
+        stack.start()
+        stack.await_partitions()
+        produced(stack, "quotes", [quote("a", 0, 1), quote("b", 0, 2)])
+        _deleted(stack, b"a", 5_000)
+        _deleted(stack, None, 6_000)
+        produced(stack, "quotes", [quote("c", 7_000, 3)])
+        wait_until(lambda: len(stack.committed("emptied.dead-letters")) == 1, "the dead letter")
+        stack.kill("ingest", "joins")
+        stack.start("ingest", "joins")
+        asked = [trade("a", 4_000), trade("a", 8_000), trade("b", 8_000), trade("c", 8_000)]
+        trade_end, quote_end = ENDS
+        produced(stack, "trades", [*asked, trade_end])
+        produced(stack, "quotes", [quote_end])
+        expected = [("a", 4_000, 1), ("a", 8_000, None), ("b", 8_000, 2), ("c", 8_000, 3)]
+        wait_until(lambda: answers(stack.results("priced")) == expected, "all answers")
+        ((_, letter),) = stack.committed("emptied.dead-letters")
+        found = json.loads(letter or b"")
+        assert (found["stage"], found["offset"], found["value"]) == ("tombstone", 3, None)
+        assert set(stack.stop().values()) == {0}
+
+
+def _deleted(stack: Stack, key: bytes | None, at_ms: int) -> None:
+    """Write a record without a value, with a timestamp; without one, Kafka takes its clock."""
+    producer = Producer({"bootstrap.servers": stack.config.bootstrap_servers})
+    at_ms += START_MS
+    producer.produce(f"{stack.name}-quotes", None, key, 0, timestamp=at_ms)
+    assert producer.flush(30) == 0
+
+
 def _progress(stack: Stack) -> SourceProgress:
     at = Partition(f"{stack.name}-quotes", 0)
     group = stack.plan.group("ingest")
