@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.docker.support.databases import Postgres
-from tests.kafka.ingest.test_static_tables import HOUR_MS, answers, click, versions
+from tests.kafka.ingest.users import HOUR_MS, answers, click, versions
 from tests.kafka.pipelines.chains import named
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark import Pipeline, bounded, col

@@ -122,14 +122,14 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
 
 def test_a_record_without_a_value_deletes_its_key_in_a_table(broker):
     """The tombstone survives a crash of both services; one without a key is a dead letter."""
-    with Stack(broker, "emptied", module=tabled) as stack:
+    with Stack(broker, "unquoted", module=tabled) as stack:
         stack.start()
         stack.await_partitions()
         produced(stack, "quotes", [quote("a", 0, 1), quote("b", 0, 2)])
         _deleted(stack, b"a", 5_000)
         _deleted(stack, None, 6_000)
         produced(stack, "quotes", [quote("c", 7_000, 3)])
-        wait_until(lambda: len(stack.committed("emptied.dead-letters")) == 1, "the dead letter")
+        wait_until(lambda: len(stack.committed("unquoted.dead-letters")) == 1, "the dead letter")
         stack.kill("ingest", "joins")
         stack.start("ingest", "joins")
         asked = [trade("a", 4_000), trade("a", 8_000), trade("b", 8_000), trade("c", 8_000)]
@@ -138,7 +138,7 @@ def test_a_record_without_a_value_deletes_its_key_in_a_table(broker):
         produced(stack, "quotes", [quote_end])
         expected = [("a", 4_000, 1), ("a", 8_000, None), ("b", 8_000, 2), ("c", 8_000, 3)]
         wait_until(lambda: answers(stack.results("priced")) == expected, "all answers")
-        ((_, letter),) = stack.committed("emptied.dead-letters")
+        ((_, letter),) = stack.committed("unquoted.dead-letters")
         found = json.loads(letter or b"")
         assert (found["stage"], found["offset"], found["value"]) == ("tombstone", 3, None)
         assert set(stack.stop().values()) == {0}
