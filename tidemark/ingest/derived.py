@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
+from tidemark.core.columns import repeated_text, without
 from tidemark.core.operators.ports import CHANGES, PANES, REASON, Port
 from tidemark.core.time.segment import (
     CHANGE_COLUMNS,
@@ -58,7 +59,7 @@ def hand_on(
         OFFSET: np.arange(first_offset, next_offset),
         EVENT_TIME: results[time.column] + time.shift_ms,
         WATERMARK: _watermarks(plan.port, results),
-        TIE: _ties(results.select(plan.port.identity)),
+        TIE: _ties(results[list(plan.port.identity)]),
     }
     if plan.port.mode == CHANGES:
         columns |= {CHANGE_REVISION: results[REVISION], WITHDRAWN: results[RETRACTED]}
@@ -66,18 +67,18 @@ def hand_on(
     rows = pl.DataFrame(columns).hstack(own)
     misfit = _misfits(results, own, "aggregate" if plan.port.kind == PANES else "scan")
     fits = misfit.is_null()
-    misfits = rows.with_columns(misfit).filter(~fits)
-    rows = rows.filter(fits)
+    all_fit = fits.all()
+    misfits = rows.clear() if all_fit else rows.filter(~fits)
+    misfits = misfits.hstack([misfit.clear() if all_fit else misfit.filter(~fits)])
+    rows = rows if all_fit else rows.filter(fits)
     evaluated = plan.graph.evaluate(rows)
     source = operator_source(plan.operator, partition)
     letters = evaluated.dead
     reasons = pl.Series(REASON, letters["operator"] + ": " + letters["reason"], pl.String)
-    refused = rows[letters["record"]].with_columns(reasons)
-    dead = (
-        _without_withdrawals(pl.concat([refused, misfits]))
-        .sort(OFFSET)
-        .with_columns(pl.lit(source).alias(SOURCE))
-    )
+    refused = rows[letters["record"]].hstack([reasons])
+    dead = _without_withdrawals(pl.concat([refused, misfits]))
+    dead = dead.hstack([repeated_text(SOURCE, source, dead.height)])
+    dead = dead.sort(OFFSET) if dead.height else dead
     mark = SourceMark(source, first_offset, next_offset, NEVER_MS, NEVER_MS)
     return HandedOn(evaluated.streams, mark, dead)
 
@@ -94,7 +95,7 @@ def _without_withdrawals(dead: pl.DataFrame) -> pl.DataFrame:
     """Return dead rows without those that withdraw a row: it was refused when it came."""
     if WITHDRAWN not in dead.columns:
         return dead
-    return dead.filter(~pl.col(WITHDRAWN)).drop(CHANGE_COLUMNS)
+    return without(dead.filter(~dead[WITHDRAWN]), *CHANGE_COLUMNS)
 
 
 def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:
@@ -103,11 +104,13 @@ def _own_columns(plan: DerivedPlan, results: pl.DataFrame) -> pl.DataFrame:
     Bounds of windows are numbers in ports, and instants for users.  A column that no operator after
     a join needs is not in its results, and null in rows.
     """
-    return results.select(
-        pl.col(name).cast(dtype, strict=dtype.is_nested())
-        if name in results.columns
-        else pl.repeat(None, pl.len(), dtype=dtype).alias(name)
-        for name, dtype in plan.columns.items()
+    return pl.DataFrame(
+        [
+            results[name].cast(dtype, strict=dtype.is_nested())
+            if name in results.columns
+            else pl.Series(name, [None], dtype).new_from_index(0, results.height)
+            for name, dtype in plan.columns.items()
+        ]
     )
 
 
@@ -128,7 +131,9 @@ def _misfits(results: pl.DataFrame, own: pl.DataFrame, method: str) -> pl.Series
         if column.name in results.columns
         and column.null_count() > results[column.name].null_count()
     ]
-    none = pl.repeat(None, results.height, dtype=pl.String)
+    none = pl.Series(REASON, [None], pl.String).new_from_index(0, results.height)
+    if not reasons:
+        return none
     return results.select(pl.coalesce(*reasons, none).alias(REASON)).to_series()
 
 

@@ -95,6 +95,11 @@ class EarlyAggregate(WindowBody, Generic[Inner]):
                 part.with_columns(pl.col(TIMING).replace(ON_TIME, EARLY)) for part in panes
             ]
 
+    def rests(self, state: EarlyState, before_ms: int, clock_ms: int) -> bool:
+        """Whether the clock stands still, and processing time fires no panes."""
+        by_processing_time = isinstance(self._every, EveryProcessingTime)
+        return not by_processing_time and super().rests(state, before_ms, clock_ms)
+
     def publish(self, state: EarlyState, before_ms: int, clock_ms: int) -> pl.DataFrame:
         """Return the early panes of the segment, then the panes that the clock makes due."""
         parts = state.take_fired()

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.columns import renamed
 from tidemark.core.operators.ports import LATE, LATE_BY, OWN, PANES, Input, Port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.clock import ClockTable, ProcessingClock
@@ -167,6 +168,14 @@ class Body(ABC):
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
         """Take the processing time of a segment, before its rows; the clock has not moved yet."""
 
+    def rests(self, state: Any, before_ms: int, clock_ms: int) -> bool:
+        """Whether a segment without rows that moves the clock so changes and publishes nothing.
+
+        The task then skips ``record``, ``process`` and ``advance``.  An operator that implements
+        ``record`` must answer for what that would do.
+        """
+        return before_ms == clock_ms or not self.pending(state)
+
     def pending(self, state: Any) -> bool:
         """Whether the state holds results that time alone makes due.
 
@@ -289,7 +298,7 @@ def missed(
     """
     by_ms = rows[WATERMARK].to_numpy() - limit_ms
     clashing = {name: f"{OWN}{name}" for name in (START, END, LATE_BY) if name in rows.columns}
-    renamed = rows.rename(clashing) if clashing else rows
-    return renamed.hstack(
+    own = renamed(rows, clashing) if clashing else rows
+    return own.hstack(
         [pl.Series(START, start_ms), pl.Series(END, end_ms), pl.Series(LATE_BY, by_ms)]
     )

@@ -158,6 +158,10 @@ class WithoutState(Body):
         """Return the state, which is empty."""
         return NoState()
 
+    def rests(self, state: NoState, before_ms: int, clock_ms: int) -> bool:  # noqa: ARG002
+        """True: time makes no row due."""
+        return True
+
     def advance(self, state: NoState, before_ms: int, clock_ms: int) -> Frames:  # noqa: ARG002
         """Return nothing: time makes no row due."""
         return {}

@@ -1,9 +1,9 @@
-"""Tasks: the only way in which rows and time reach the keyed state of a log partition.
+"""The task: the only way in which rows and time reach the keyed state of a log partition.
 
-``OperatorTask`` runs one operator on a log partition, ``LogTask`` all operators of its log.  A step
-follows the order of docs/semantics.md, "A segment acts": rows, watermarks, idle marks, publication.
-``steps`` batches segments if the operator can ("Batches of segments" there).  A batch publishes the
-same results, and for each result the same segment.
+``OperatorTask`` runs one operator on a log partition, ``LogTask`` (log_task.py) all operators of
+its log.  A step follows the order of docs/semantics.md, "A segment acts": rows, watermarks, idle
+marks, publication.  ``steps`` batches segments if the operator can ("Batches of segments" there).
+A batch publishes the same results, and for each result the same segment.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tidemark.core.columns import without
 from tidemark.core.operators.operator import (
     Changes,
     Frames,
@@ -34,6 +35,7 @@ from tidemark.core.operators.portions import (
 )
 from tidemark.core.operators.ports import CHANGES, DEAD, FAILED, LATE
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.time.clock import ClockTable, Entry
 from tidemark.core.time.reached import Reached, behind
 from tidemark.core.time.row_watermarks import (
     SEGMENT,
@@ -62,11 +64,12 @@ class OperatorTask:
         """
         self.operator = operator
         self.clocks = operator.clocks()
+        self._streams = operator.streams
         self.state: Any = operator.body.open(store)
         self.next_offset = 0
         self.tally = Tally() if tally is None else tally
         self._place = BEGIN
-        self._clocks_before: pl.DataFrame | None = None  # while a segment is in progress
+        self._clocks_before: ClockTable | None = None  # while a segment is in progress
         self._before_ms = self._published_ms = self.clocks.clock_ms
         self._limit = RowLimit(target_bytes=portion_bytes)
 
@@ -95,23 +98,42 @@ class OperatorTask:
         return Reached(behind(self.clocks.clock_ms, holds_ms), idle)
 
     def step(self, segment: Segment) -> Output:
-        """Process a segment's rows, move the clock, publish due results."""
-        return as_one([steps.output for steps in self.steps([segment])])
+        """Process a segment's rows, move the clock, publish due results.
+
+        The output has a frame for each port, even if nothing is due.
+        """
+        return as_one([steps.output for steps in self._steps([segment], may_rest=False)])
 
     def steps(self, segments: Sequence[Segment]) -> Iterator[Steps]:
         """Process segments, in batches if the operator can, else in portions if it can.
 
         The clock moves at once, and the state moves with each ``Steps``.  So read all of them, and
-        until then purge by ``Steps.clock_ms``.
+        until then purge by ``Steps.clock_ms``.  Segments without rows that make nothing due give no
+        ``Steps``.
 
         Raises:
             UnreadableRowsError: a segment's rows do not have the column types of an input.
         """
+        return self._steps(segments, may_rest=True)
+
+    def _steps(self, segments: Sequence[Segment], *, may_rest: bool) -> Iterator[Steps]:
         before_ms = self._before_ms = self._published_ms = self.clocks.clock_ms
         # A lone segment can be left in the middle.
-        self._clocks_before = self.clocks.state() if len(segments) == 1 else None
-        sides, clocks_ms = self._with_watermarks(segments)
+        self._clocks_before = self.clocks.copy() if len(segments) == 1 else None
+        bare = [self._streams.isdisjoint(segment.streams) for segment in segments]
+        can_rest = may_rest and self._place == BEGIN
+        read = None if can_rest and all(bare) else self._read(segments)
+        entries, clocks_ms = self._move(segments)
+        if read is None:
+            if self._rests(before_ms, clocks_ms):
+                self._clocks_before = None
+                return
+            read = self._read(segments)
+        sides = self._sides(read, segments, entries)
         for low, high in pairwise(self._bounds(sides, len(segments))):
+            if can_rest and all(bare[low:high]) and self._rests(before_ms, clocks_ms[low:high]):
+                before_ms = clocks_ms[high - 1]
+                continue
             part = {name: each.of_segments(low, high) for name, each in sides.items()}
             clock_ms = clocks_ms[low:high]
             batch = self._batch(part, low, before_ms, clock_ms) if high - low > 1 else None
@@ -129,7 +151,7 @@ class OperatorTask:
     def finish(self) -> Output:
         """End bounded input: publish all open windows, marked with END_OF_INPUT."""
         before_ms = self.clocks.clock_ms
-        sides, _ = self._with_watermarks([])
+        sides = self._sides(self._read([]), [], [])
         frames = {name: each.rows for name, each in sides.items()}
         output = self._act(frames, before_ms, self.clocks.finish())
         marked = {
@@ -147,8 +169,8 @@ class OperatorTask:
 
     def position(self) -> tuple[pl.DataFrame, int, Place]:
         """Return clocks, next offset and place to continue from, see ``Checkpoint``."""
-        clocks = self.clocks.state() if self._clocks_before is None else self._clocks_before
-        return clocks, self.next_offset, self._place
+        clocks = self.clocks if self._clocks_before is None else self._clocks_before
+        return clocks.state(), self.next_offset, self._place
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all state in pieces."""
@@ -186,21 +208,32 @@ class OperatorTask:
         self.state.changes()
         self.state.purge(clock_ms)
 
-    def _with_watermarks(
-        self, segments: Sequence[Segment]
-    ) -> tuple[Mapping[str, LogRows], Sequence[int]]:
-        """Return the rows of each input with their W, and the clock after each segment."""
-        operator = self.operator
-        found = [
-            rows_in_log_order(segments, each.streams, each.columns) for each in operator.inputs
-        ]
+    def _move(self, segments: Sequence[Segment]) -> tuple[Sequence[Entry], Sequence[int]]:
+        """Move the clock; return what the rows of each segment need, and the clock after it."""
         entries, clocks_ms = [], []
         for segment in segments:
             entries.append(self.clocks.enter(segment))
             clocks_ms.append(self.clocks.leave(segment))
-        found = with_watermarks(found, segments, entries, by_arrival=operator.by_arrival)
+        return entries, clocks_ms
+
+    def _rests(self, before_ms: int, clocks_ms: Sequence[int]) -> bool:
+        """Whether segments without rows that move the clock so have nothing to do."""
+        now_ms = clocks_ms[-1] if clocks_ms else before_ms
+        return self.operator.body.rests(self.state, before_ms, now_ms)
+
+    def _read(self, segments: Sequence[Segment]) -> Sequence[LogRows]:
+        """Return the rows of each input."""
+        inputs = self.operator.inputs
+        return [rows_in_log_order(segments, each.streams, each.columns) for each in inputs]
+
+    def _sides(
+        self, read: Sequence[LogRows], segments: Sequence[Segment], entries: Sequence[Entry]
+    ) -> Mapping[str, LogRows]:
+        """Return the rows of each input with their W, by the name of the input."""
+        operator = self.operator
+        found = with_watermarks(read, segments, entries, by_arrival=operator.by_arrival)
         names = (each.name for each in operator.inputs)
-        return dict(zip(names, found, strict=True)), clocks_ms
+        return dict(zip(names, found, strict=True))
 
     def _bounds(self, sides: Mapping[str, LogRows], segments: int) -> list[int]:
         """Return the bounds of batches: the first segment of each, then the number of segments."""
@@ -298,7 +331,7 @@ class OperatorTask:
             for port, frame in joined(processed, advanced).items()
         }
         segment_of = {port: frame[SEGMENT].to_numpy() + low for port, frame in frames.items()}
-        output = self._output(sides, {p: frame.drop(SEGMENT) for p, frame in frames.items()})
+        output = self._output(sides, {p: without(f, SEGMENT) for p, f in frames.items()})
         self.tally.add(output)
         return Steps(output, segment_of, clock_ms[-1])
 
@@ -312,33 +345,3 @@ class OperatorTask:
         return Output(
             frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED], duplicates
         )
-
-
-class LogTask:
-    """All operators of a log, on one partition of the log, in the order of the plan."""
-
-    def __init__(self, operators: Iterable[Operator], store: BlockStore = IN_MEMORY) -> None:
-        """Start before the first segment."""
-        self.tasks = [OperatorTask(each, store) for each in operators]
-
-    @property
-    def streams(self) -> frozenset[str]:
-        """The streams that any of the operators reads."""
-        return frozenset().union(*(task.operator.streams for task in self.tasks))
-
-    @property
-    def clock_ms(self) -> int:
-        """The lowest clock of the operators."""
-        return min(task.clock_ms for task in self.tasks)
-
-    def steps(self, segments: Sequence[Segment]) -> Iterator[tuple[OperatorTask, Steps]]:
-        """Process segments with each operator, without a changelog."""
-        for task in self.tasks:
-            for steps in task.steps(segments):
-                task.discard_changes(steps.clock_ms)
-                yield task, steps
-
-    def finish(self) -> Iterator[tuple[OperatorTask, Output]]:
-        """End bounded input for each operator."""
-        for task in self.tasks:
-            yield task, task.finish()

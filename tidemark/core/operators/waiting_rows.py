@@ -178,6 +178,10 @@ class WaitingRows:
             if stop_ms >= clock_ms:
                 return
 
+    def is_due(self, clock_ms: int) -> bool:
+        """Whether a row is before ``clock_ms``."""
+        return any(run.next_ms < clock_ms for run in self._runs)
+
     def release(self, clock_ms: int) -> pl.DataFrame | None:
         """Remove and return the rows before ``clock_ms``, in order; None without such rows."""
         due = self._drop(clock_ms)

@@ -81,6 +81,10 @@ class Wrapping(Body):
         """Take the processing time of a segment."""
         self.inner.record(self._of_inner(state), now_ms, clock_ms)
 
+    def rests(self, state: Any, before_ms: int, clock_ms: int) -> bool:
+        """Whether a segment without rows changes and publishes nothing."""
+        return self.inner.rests(self._of_inner(state), before_ms, clock_ms)
+
     def pending(self, state: Any) -> bool:
         """Whether time alone makes results due."""
         return self.inner.pending(self._of_inner(state))

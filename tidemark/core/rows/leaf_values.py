@@ -22,6 +22,8 @@ def holds(dtype: pl.DataType, is_leaf: IsLeaf) -> bool:
 def converted(rows: pl.DataFrame, is_leaf: IsLeaf, convert: Convert) -> pl.DataFrame:
     """Return rows with ``convert`` applied to all values whose types ``is_leaf`` accepts."""
     found = [(name, dtype) for name, dtype in rows.schema.items() if holds(dtype, is_leaf)]
+    if not found:
+        return rows
     return rows.with_columns(
         _converted(pl.col(name), dtype, is_leaf, convert).alias(name) for name, dtype in found
     )

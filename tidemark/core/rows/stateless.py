@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.columns import with_column
 from tidemark.core.rows.expression import Columns, first_line, metadata_used
 from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, row_bytes, too_large
@@ -246,7 +247,7 @@ class StatelessGraph:
         if dead.height:
             rows = rows.filter(~pl.col(RECORD).is_in(dead["record"].implode()))
         columns = self.steps[keyed.step].columns
-        rows = rows.with_columns(_sub_rows(rows[RECORD]))
+        rows = with_column(rows, _sub_rows(rows[RECORD]))
         lead = [name for name in (*ROW_COLUMNS, TIE, *CHANGE_COLUMNS) if name in rows.columns]
         return rows[[RECORD, *lead, *columns]]
 

@@ -65,6 +65,10 @@ class DueIndex:
         order = np.argsort(times, kind="stable")  # timsort: it merges runs that are in order
         return times[order], slots[order]
 
+    def is_due(self, until_ms: int) -> bool:
+        """Whether ``pop_due`` may find slots."""
+        return any(times.size and times[0] <= until_ms for times, _ in self._parts)
+
     def pop_due(self, until_ms: int) -> Numbers:
         """Remove and return the slots that are due up to ``until_ms``, in ascending order."""
         due = []

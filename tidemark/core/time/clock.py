@@ -16,6 +16,7 @@ Theory of operation (docs/semantics.md, "The clock"):
 """
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -240,6 +241,13 @@ class ClockTable:
     def _derived_ms(self) -> list[int]:
         """Return the watermarks of operators; idle ones count, as they contain all silence."""
         return [s.own_ms for name, s in self.sources.items() if is_operator_source(name)]
+
+    def copy(self) -> "ClockTable":
+        """Return the table as it is now."""
+        found = copy(self)
+        found.sources = {name: replace(source) for name, source in self.sources.items()}
+        found.positions = dict(self.positions)
+        return found
 
     def state(self) -> pl.DataFrame:
         """Return table and clock as one frame (``_STATE_SCHEMA``), a row per source, sorted.

@@ -139,7 +139,7 @@ def _with_watermarks(
     offset = rows[OFFSET].to_numpy()
     floor_ms = _gathered([entry.floor_ms for entry in entries], source)
     watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), floor_ms)
-    _replace(rows, SOURCE, names.gather(source))
+    _replace(rows, SOURCE, names[pl.Series(source.astype(np.uint32))])
     _replace(rows, WATERMARK, pl.Series(watermark_ms))
     if by_arrival:
         arrival = offset + _gathered([entry.arrival for entry in entries], source)
@@ -149,7 +149,8 @@ def _with_watermarks(
         _replace(rows, EVENT_TIME, now_ms)
         _replace(rows, WATERMARK, now_ms)
     if TIE in rows.columns:  # the order of results must not depend on their partition
-        _replace(rows, OFFSET, rows[TIE].fill_null(rows[OFFSET]))
+        tie = rows[TIE]
+        _replace(rows, OFFSET, tie.fill_null(rows[OFFSET]) if tie.null_count() else tie)
     new = offset >= _gathered([entry.first_new for entry in entries], source)
     if new.all():
         return LogRows(rows, segment_of)

@@ -85,7 +85,7 @@ def panes_of(
     # More panes may follow an early pane, wherever the clock stands.
     known = (partials[TIMING] != EARLY).to_numpy()
     panes = pane_frame(
-        partials.select(*within, *key),
+        partials[[*within, *key]],
         start_ms,
         end_ms,
         partials[REVISION],

@@ -90,7 +90,8 @@ class HandingOn:
         """
         rows = hand_on(self._derived[operator], results, partition, handed_on)
         self._builder.add(rows)
-        outbox.write(self._plan.dead_letters, 0, *self._letters[operator].encode(rows.dead))
+        if rows.dead.height:
+            outbox.write(self._plan.dead_letters, 0, *self._letters[operator].encode(rows.dead))
         return rows.mark.next_offset, rows.dead.height
 
     def write(self, outbox: Outbox, reports: Sequence[Report]) -> None:

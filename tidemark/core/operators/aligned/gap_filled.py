@@ -140,6 +140,10 @@ class GapFilled(WindowBody):
         """Take the processing time of a segment."""
         self.inner.record(state.windows, now_ms, clock_ms)
 
+    def rests(self, state: GapState, before_ms: int, clock_ms: int) -> bool:
+        """Whether no window is due: only panes of windows show which windows are empty."""
+        return self.inner.rests(state.windows, before_ms, clock_ms)
+
     def fold(self, rows: pl.DataFrame, state: GapState) -> pl.DataFrame:
         """Add rows to their windows; return late ones."""
         return self.inner.fold(rows, state.windows)

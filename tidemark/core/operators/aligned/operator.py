@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
+from tidemark.core.columns import repeated_text, with_column
 from tidemark.core.operators.aligned.slice_buffer import SLICE
 from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
 from tidemark.core.operators.due_by_end import DueByEnd
@@ -93,7 +94,7 @@ class WindowAggregate(DueByEnd):
         # A W before the row's time has passed none of its windows, and NEVER_MS would overflow.
         watermark_ms = np.maximum(rows[WATERMARK].to_numpy(), at_ms)
         passed = self.windows.end_until(watermark_ms)
-        sliced = rows.with_columns(pl.Series(SLICE, self.windows.slice_start(at_ms)))
+        sliced = rows.hstack([pl.Series(SLICE, self.windows.slice_start(at_ms))])
         behind = pl.Series(passed > at_ms)
         if not behind.any():
             self._add_ahead(sliced, state)
@@ -134,6 +135,10 @@ class WindowAggregate(DueByEnd):
         """Return corrections of published windows, then the windows that the clock reached."""
         return self.panes(self.due(state, before_ms, clock_ms), clock_ms)
 
+    def rests(self, state: WindowState, before_ms: int, clock_ms: int) -> bool:
+        """Whether no window is due, so that a segment without rows publishes nothing."""
+        return not state.due(before_ms - self.wait_ms, clock_ms - self.wait_ms)
+
     def stops(self, state: WindowState, before_ms: int, clock_ms: int) -> list[int]:
         """Return the times at which the clock may stop on its way, so that few panes are due."""
         wait_ms = self.wait_ms
@@ -157,7 +162,7 @@ class WindowAggregate(DueByEnd):
         clocks_ms = np.array(clock_ms)
         parts = self._due(state, before_ms, clocks_ms)
         if not parts:
-            return self.panes([], clock_ms[-1]).with_columns(pl.lit(0, pl.Int64).alias(SEGMENT))
+            return self.panes([], clock_ms[-1]).hstack([pl.Series(SEGMENT, [], pl.Int64)])
         merged, lateness_ms = stacked(parts), self.allowed_lateness_ms
         until_ms = np.maximum(clocks_ms, NEVER_MS + lateness_ms) - lateness_ms
         return self._panes(merged, until_ms[merged[SEGMENT].to_numpy()], (SEGMENT,))
@@ -195,10 +200,8 @@ class WindowAggregate(DueByEnd):
         if clock_ms.size == 1:
             return parts
         reached = [np.searchsorted(clock_ms, p[END].to_numpy() + self.wait_ms) for p in parts]
-        return [
-            part.with_columns(pl.Series(SEGMENT, segment))
-            for part, segment in zip(parts, reached, strict=True)
-        ]
+        segments = [pl.Series(SEGMENT, segment) for segment in reached]
+        return list(map(with_column, parts, segments))
 
     def counted(
         self, state: WindowState, windows: pl.DataFrame, *, behind: bool
@@ -318,7 +321,8 @@ class WindowAggregate(DueByEnd):
         if not blocks:
             return []
         merged = self.aggregation.combine(blocks, by or (END, *self.key))
-        return [merged.with_columns(pl.col(ROWS).alias(REVISION), pl.lit(timing).alias(TIMING))]
+        revised = with_column(merged, merged[ROWS].alias(REVISION))
+        return [with_column(revised, repeated_text(TIMING, timing, merged.height))]
 
     def panes(self, parts: list[pl.DataFrame], clock_ms: int) -> pl.DataFrame:
         """Return partials as panes, in the order of a topic."""

@@ -18,13 +18,14 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.columns import repeated_number, without
 from tidemark.core.operators.aligned.slice_buffer import SLICE, SliceBuffer
 from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.row_watermarks import SEGMENT
-from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.core.windows.pane import END
 from tidemark.core.windows.window import AlignedWindows
 
@@ -204,7 +205,7 @@ class WindowState:
         if not blocks:
             return buffered
         ended = pl.Series(END, np.repeat(ends, counts), pl.Int64)
-        return [*buffered, stacked(blocks).with_columns(ended)]
+        return [*buffered, stacked(blocks).hstack([ended])]
 
     def _keep_ahead(self, blocks: pl.DataFrame) -> None:
         self._keep(blocks, self._ahead, lambda part: part.ahead, self.key)
@@ -241,6 +242,8 @@ class WindowState:
         merge_newest(kept, _MANY, lambda newest: stored(self.aggregation.combine(newest, by)))
 
     def _by_slice(self, blocks: pl.DataFrame) -> Iterable[tuple[int, pl.DataFrame]]:
+        if blocks[SLICE].n_unique() == 1:
+            return [(int(blocks[SLICE][0]), without(blocks, SLICE))]
         parts = blocks.partition_by(SLICE, as_dict=True, include_key=False)
         return ((start, part) for (start,), part in parts.items())
 
@@ -258,8 +261,13 @@ class WindowState:
         """
         added, self._added = self._added, []
         # Under lag most windows open and close between two calls: this saves most bytes.
-        kept = [block.filter(pl.col(SLICE) > self._last_purged) for block in added]
-        return self._framed([block for block in kept if not block.is_empty()])
+        return self._framed([block for each in added if (block := self._unpurged(each)).height])
+
+    def _unpurged(self, blocks: pl.DataFrame) -> pl.DataFrame:
+        starts = blocks[SLICE].to_numpy()
+        if starts.min(initial=FOREVER_MS) > self._last_purged:
+            return blocks
+        return blocks.filter(pl.col(SLICE) > self._last_purged)
 
     def snapshot(self) -> Iterator[Changes]:
         """Return all blocks."""
@@ -287,10 +295,7 @@ class WindowState:
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
         if not blocks:
             return {}
-        ahead = [pl.lit(NEVER_MS, pl.Int64).alias(mark) for mark in (PASSED, CLOSED)]
-        return {
-            BLOCKS: stacked([b if PASSED in b.columns else b.with_columns(ahead) for b in blocks])
-        }
+        return {BLOCKS: stacked([b if PASSED in b.columns else _as_ahead(b) for b in blocks])}
 
     def open_windows(self) -> int:
         """Return the number of windows that hold a row and accept more."""
@@ -335,6 +340,12 @@ class WindowState:
                 )
 
 
+def _as_ahead(blocks: pl.DataFrame) -> pl.DataFrame:
+    """Return blocks of rows that are behind no window, with the marks that say so."""
+    marks = [repeated_number(mark, NEVER_MS, blocks.height) for mark in (PASSED, CLOSED)]
+    return blocks.hstack(marks)
+
+
 def unmarked(block: pl.DataFrame) -> pl.DataFrame:
     """Return partials without the marks of rows behind."""
-    return block.drop(PASSED, CLOSED)
+    return without(block, PASSED, CLOSED)

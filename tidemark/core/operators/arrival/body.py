@@ -122,6 +122,10 @@ class ArrivalBody(WindowBody):
         schema = pane_schema(self.key, self.columns, self.aggregation.value_types, numbered=True)
         return pl.DataFrame(schema=schema)
 
+    def rests(self, state: ArrivalState, before_ms: int, clock_ms: int) -> bool:  # noqa: ARG002
+        """Whether only rows fire panes, and not processing time."""
+        return not isinstance(self.every, EveryProcessingTime)
+
     @property
     def can_portion(self) -> bool:
         """Whether the rows of a segment can be taken in portions: not by processing time."""

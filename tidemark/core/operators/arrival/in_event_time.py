@@ -62,6 +62,10 @@ class InEventTime(WindowBody):
             self.inner.fold(due, state.inner)
         return self.inner.publish(state.inner, before_ms, clock_ms)
 
+    def rests(self, state: HeldState, before_ms: int, clock_ms: int) -> bool:  # noqa: ARG002
+        """Whether the clock passes no row that waits."""
+        return not state.waiting.is_due(clock_ms)
+
     def pending(self, state: HeldState) -> bool:
         """Whether rows wait for the clock."""
         return len(state.waiting) > 0

@@ -159,6 +159,10 @@ class OrderedRows(Body):
         """Return, once, the number of rows that the rule left out."""
         return state.take_dropped()
 
+    def rests(self, state: OrderedState, before_ms: int, clock_ms: int) -> bool:  # noqa: ARG002
+        """Whether the clock passes no row that waits."""
+        return not state.waiting.is_due(clock_ms)
+
     def pending(self, state: OrderedState) -> bool:
         """Whether rows wait for the clock."""
         return len(state.waiting) > 0

@@ -97,6 +97,11 @@ class EarlySessionAggregate(WindowBody):
         if found is not None:
             self._show_recorded(found, clock_ms, state)
 
+    def rests(self, state: EarlySessionState, before_ms: int, clock_ms: int) -> bool:
+        """Whether the clock stands still, and processing time fires no panes."""
+        by_processing_time = isinstance(self._every, EveryProcessingTime)
+        return not by_processing_time and super().rests(state, before_ms, clock_ms)
+
     def _show_recorded(self, found: LineMatches, clock_ms: int, state: EarlySessionState) -> None:
         """Fire the panes of sessions as they are before the segment's rows."""
         facts = found.facts.copy()

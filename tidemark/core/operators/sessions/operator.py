@@ -255,6 +255,10 @@ class SessionAggregate(DueByEnd):
         gone = self.withdrawals(withdrawn.keys, withdrawn.facts, panes.schema)
         return pl.concat([gone.sort(END, *self.key, START, REVISION), panes])
 
+    def rests(self, state: SessionState, before_ms: int, clock_ms: int) -> bool:  # noqa: ARG002
+        """Whether no session is due, so that a segment without rows publishes nothing."""
+        return not state.is_due(max(NEVER_MS, clock_ms - self.wait_ms), clock_ms)
+
     @property
     def wait_ms(self) -> int:
         """The time from a session's end until its pane is due, ms; 0 with ``on_close``."""

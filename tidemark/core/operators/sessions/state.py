@@ -153,6 +153,11 @@ class SessionState:
         self._leave(due, slots[lacks], final[lacks])
         return due
 
+    def is_due(self, end_ms: int, clock_ms: int) -> bool:
+        """Whether ``publish`` may find a session; one that has grown may be found too early."""
+        final_ms = clock_ms - self.allowed_lateness_ms
+        return self._due.is_due(end_ms) or self._held.is_due(final_ms) or bool(self._withdrawn)
+
     def _lacks(self, slots: Numbers) -> Mask:
         """Mark the sessions whose rows, or whose close, no pane shows."""
         facts = self.lines.facts.take(slots)
