@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tidemark.core.operators.log_task import LogTask
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.output import Tally
-from tidemark.core.operators.log_task import LogTask
 from tidemark.core.time.reached import Reached
 from tidemark.core.time.segment import NEVER_MS, Segment, is_operator_source
 from tidemark.errors import StateError, UnreadableRowsError

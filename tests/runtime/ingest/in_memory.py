@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from tidemark.core.operators.output import Output
 from tidemark.core.operators.log_task import LogTask
+from tidemark.core.operators.output import Output
 from tidemark.core.time.segment import NEVER_MS, Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan

@@ -8,8 +8,8 @@ from itertools import groupby
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.ports import DEAD, REASON
 from tidemark.core.operators.log_task import LogTask
+from tidemark.core.operators.ports import DEAD, REASON
 from tidemark.core.time.segment import EVENT_TIME, OFFSET
 from tidemark.errors import UserCodeError
 from tidemark.ingest.ingest import Ingest, IngestOutput, Progress
