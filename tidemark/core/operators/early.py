@@ -12,18 +12,17 @@ State is that of the windows, and a tally of each key and window (tallies.py).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
 import polars as pl
 
-from tidemark.core.operators.early_state import EarlyState
 from tidemark.core.operators.early_windows import EarlyWindows
 from tidemark.core.operators.firing import BEHIND, BLOCK, COUNTS, FIRES, PAIR, ROW, with_blocks
 from tidemark.core.operators.operator import Frames, TimePortion, WindowBody
 from tidemark.core.operators.ports import PANES, Port
-from tidemark.core.operators.tallies import HIGHEST, SHOWN, TOTAL, Tallies
+from tidemark.core.operators.tallies import HIGHEST, SHOWN, TOTAL, TalliedState, Tallies
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import stacked
 from tidemark.core.state.prefixes import prefixes
@@ -36,6 +35,30 @@ _PAIR_BLOCK = (PAIR, BLOCK)
 
 
 Inner = TypeVar("Inner", bound=EarlyWindows)
+
+
+@dataclass
+class EarlyState(TalliedState):
+    """State of windows, tallies, and the panes that this segment's rows fired."""
+
+    fired: list[pl.DataFrame] = field(default_factory=list)
+    now_ms: int = NEVER_MS  # processing time of the segment
+    _looked_ms: int | None = None
+
+    def turns(self, interval_ms: int, now_ms: int) -> bool:
+        """Take the processing time of a segment; return whether its interval is a new one."""
+        looked_ms, self.now_ms, self._looked_ms = self._looked_ms, now_ms, now_ms
+        return looked_ms is None or looked_ms // interval_ms != now_ms // interval_ms
+
+    def take_fired(self) -> list[pl.DataFrame]:
+        """Return the panes that fired, once."""
+        fired, self.fired = self.fired, []
+        return fired
+
+    def validate(self) -> None:
+        """Raise AssertionError where an invariant is broken."""
+        assert not self.fired, "panes that fired were not published"
+        super().validate()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ Theory of operation (docs/semantics.md, "The clock"):
 """
 
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -244,9 +243,9 @@ class ClockTable:
 
     def copy(self) -> "ClockTable":
         """Return the table as it is now."""
-        found = copy(self)
+        found = type(self)(self.topics, advances=self.advances)
         found.sources = {name: replace(source) for name, source in self.sources.items()}
-        found.positions = dict(self.positions)
+        found.positions, found.clock_ms = dict(self.positions), self.clock_ms
         return found
 
     def state(self) -> pl.DataFrame:

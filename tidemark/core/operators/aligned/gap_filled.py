@@ -16,8 +16,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS
 from tidemark.core.operators.aligned.operator import WindowAggregate
-from tidemark.core.operators.early import EarlyAggregate
-from tidemark.core.operators.early_state import EarlyState
+from tidemark.core.operators.early import EarlyAggregate, EarlyState
 from tidemark.core.operators.operator import Changes, TimePortion, WindowBody
 from tidemark.core.operators.ports import PANES, Port
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
