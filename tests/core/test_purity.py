@@ -43,6 +43,7 @@ WHOLE_NUMBERS = {
     ("aggregates/quantiles.py", "_ends"): "counts",
     ("operators/sliding/lines.py", "without"): "ROWS, Int64",
     ("operators/joins/pairs.py", "require_few"): "counts of pairs",
+    ("operators/joins/time_index.py", "_between"): "counts entries of keys",
     ("aggregates/stable_hash.py", "_of_texts"): "counts of words",
     ("aggregates/aggregate.py", "_merged"): "ROWS, Int64",
     ("aggregates/parts.py", "additive"): "limbs and counters, Int64",

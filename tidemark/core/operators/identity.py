@@ -19,6 +19,10 @@ from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 _STEP, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 
+_DIGITS = 32
+_HEX_OF_16_BITS = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), "V4")
+"""The four hexadecimal digits of each number of 16 bits."""
+
 
 class Ids(NamedTuple):
     """Identities: the high and the low 64 bits of each."""
@@ -84,6 +88,9 @@ def _zeros(like: Ids | None) -> Ids:
 
 def hex_texts(name: str, ids: Ids) -> pl.Series:
     """Return identities as a column of texts of 32 hexadecimal digits."""
-    words = np.stack([ids.high, ids.low], axis=1).astype(">u8")
-    held = pa.Array.from_buffers(pa.binary(16), ids.high.size, [None, pa.py_buffer(words)])
-    return pl.Series(name, held).bin.encode("hex")
+    size = ids.high.size
+    halves = np.stack([ids.high, ids.low], axis=1).astype(">u8").view(">u2")
+    bounds = np.arange(0, _DIGITS * size + 1, _DIGITS)
+    text = pa.py_buffer(_HEX_OF_16_BITS[halves])
+    held = pa.Array.from_buffers(pa.large_string(), size, [None, pa.py_buffer(bounds), text])
+    return pl.Series(name, held)

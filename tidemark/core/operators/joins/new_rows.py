@@ -64,12 +64,14 @@ class RowFacts(NamedTuple):
 
     def columns(self, names: Sequence[str]) -> list[pl.Series]:
         """Return some facts as columns of a frame of changes; they are copies."""
-        numbers = {EVENT_TIME: self.at_ms, REACH: self.reach_ms}
-        found = {name: pl.Series(name, values.copy()) for name, values in numbers.items()}
-        found[HIGH] = pl.Series(HIGH, self.ids.high.copy())
-        found[LOW] = pl.Series(LOW, self.ids.low.copy())
-        found[STATUS] = pl.Series(STATUS, self.status.copy())
-        return [found[name] for name in names]
+        found: dict[str, npt.NDArray[np.generic]] = {
+            EVENT_TIME: self.at_ms,
+            HIGH: self.ids.high,
+            LOW: self.ids.low,
+            REACH: self.reach_ms,
+            STATUS: self.status,
+        }
+        return [pl.Series(name, found[name].copy()) for name in names]
 
 
 @dataclass(frozen=True)

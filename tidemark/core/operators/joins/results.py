@@ -44,6 +44,11 @@ class Results:
         times = dict.fromkeys(self.instants, pl.Int64())
         return {ID: pl.String(), **key, **self.values, **times, **changes}
 
+    @cached_property
+    def nothing(self) -> pl.DataFrame:
+        """No results."""
+        return pl.DataFrame(schema=self.columns)
+
     def port(self, allowed_lateness_ms: int) -> Port:
         """Return the port of results."""
         return Port(
@@ -164,8 +169,6 @@ class Results:
 
     def without_partner(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
         """Return results of rows without a partner, by side, in order of time and identity."""
-        if not any(some.size for some in places):
-            return pl.DataFrame(schema=self.columns)
         parts = []
         for number, (side, some) in enumerate(zip(state.sides, places, strict=True)):
             sort = np.lexsort((side.ids(some).low, side.times_ms(some)))

@@ -181,12 +181,10 @@ class SideRows:
     def changes(self) -> Changes:
         """Return, once, the changes since the last call."""
         made = {}
-        fresh = [self._frame(each, self._fresh) for each in self._rows.blocks]
-        if some := [frame for frame in fresh if frame.height]:
-            made[self.spec.name] = pl.concat(some)
-        marked = np.unique(np.concatenate([_NONE, *self._marked]))
-        marked = marked[marked < self._fresh]
-        marked = marked[self._rows.holds(marked)]  # a row may be dropped after its mark
+        fresh = [each for each in self._rows.blocks if each.stop > self._fresh]
+        if fresh:
+            made[self.spec.name] = pl.concat([self._frame(each, self._fresh) for each in fresh])
+        marked = self._marked_before(self._fresh)
         if marked.size:
             names = (EVENT_TIME, HIGH, LOW, STATUS)
             keys = columns_of(self.rows(marked), self.spec.key)
@@ -194,11 +192,18 @@ class SideRows:
         self._fresh, self._marked = self._next, []
         return made
 
+    def _marked_before(self, place: int) -> Numbers:
+        """Return the marked rows before a place; a row may be dropped after its mark."""
+        if not self._marked:
+            return _NONE
+        marked = np.unique(np.concatenate(self._marked))
+        marked = marked[marked < place]
+        found: Numbers = marked[self._rows.holds(marked)]
+        return found
+
     def _frame(self, block: RowBlock, first: int, facts: RowFacts | None = None) -> pl.DataFrame:
         """Return the rows of a block from a place on, with their facts."""
         begin = max(block.first, first)
-        if begin >= block.stop:
-            return pl.DataFrame()
         of_rows = (facts or self._facts).at(slice(begin, block.stop))
         rows = block.block.frame()[begin - block.first :]
         return rows.hstack(of_rows.columns(self._stored_facts))

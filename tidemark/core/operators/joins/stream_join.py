@@ -42,6 +42,9 @@ LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
 _PORTION_ROWS = 32_768
 """Rows without a partner that are published at once."""
 
+_NONE = np.empty(0, np.int64)
+_NO_REASON = pl.Series(REASON, [], pl.String)
+
 
 @dataclass(frozen=True)
 class StreamJoin(Body):
@@ -171,7 +174,7 @@ class StreamJoin(Body):
         pairs = matcher.pairs(found, left, right)
         state.left.put(left.new)
         state.right.put(right.new)
-        batched = SEGMENT in others[LATE_LEFT].columns
+        batched = SEGMENT in sides[self.left.name].columns
         return {ROWS: self._results.of_pairs(pairs, state, batched=batched), **others}
 
     def _take(self, sides: Frames, state: JoinState) -> Taken:
@@ -190,7 +193,7 @@ class StreamJoin(Body):
             self_join=self.self_join,
         )
         found = matcher.find(left, right)
-        refused = lefts.clear(), rights.clear()
+        refused = lefts[:0], rights[:0]
         if found.most > self.max_pairs:
             (lefts, rights), refused = self._with_few_pairs(sides, lefts, rights, matcher)
             left, right = self._arrived(lefts, rights)
@@ -221,6 +224,8 @@ class StreamJoin(Body):
 
     def _late(self, late: pl.DataFrame, refused: pl.DataFrame) -> pl.DataFrame:
         """Return late rows, and rows with too many partners, in log order, with the reason."""
+        if not late.height and not refused.height:
+            return missed(late.hstack([_NO_REASON]), _NONE, _NONE, _NONE)
         reason = f"more than {self.max_pairs} pairs"
         both = late.hstack([pl.Series(REASON, ["late"]).new_from_index(0, late.height)])
         if refused.height:
@@ -285,6 +290,8 @@ class StreamJoin(Body):
     def advance_each(self, state: JoinState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
         """Return the rows of ``advance`` for each segment: the first whose clock they are due."""
         rows = self.advance(state, before_ms, clock_ms[-1])[ROWS]
+        if rows.is_empty():
+            return {}
         due_ms = rows[EVENT_TIME_MS].to_numpy() + 1 + self._wait_ms
         segment = np.searchsorted(np.array(clock_ms), due_ms)
         return {ROWS: rows.with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
@@ -302,7 +309,9 @@ class StreamJoin(Body):
             some = [each[at_ms <= stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
             places = [each[at_ms > stop_ms] for each, at_ms in zip(places, due_ms, strict=True)]
             due_ms = [at_ms[at_ms > stop_ms] for at_ms in due_ms]
-            yield TimePortion({ROWS: self._due(some, state)}, int(stop_ms))
+            is_due = any(each.size for each in some)
+            rows = self._due(some, state) if is_due else self._results.nothing
+            yield TimePortion({ROWS: rows}, int(stop_ms))
 
     def _due(self, places: Sequence[Numbers], state: JoinState) -> pl.DataFrame:
         """Return the results of rows, by side, that are due."""
@@ -318,5 +327,5 @@ class StreamJoin(Body):
 def _split(rows: pl.DataFrame, kept: Mask) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows that a mask marks, and the others."""
     if kept.all():
-        return rows, rows.clear()
+        return rows, rows[:0]
     return rows.filter(pl.Series(kept)), rows.filter(pl.Series(~kept))
