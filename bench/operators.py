@@ -6,7 +6,7 @@ One core folds rows into count and sum, segment by segment, as a task does.  The
 each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
 open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
 are CPU time of the process, which other work on the machine distorts less than wall time.
-joins.py says how joins are measured.
+joins/kernel.py says how joins are measured.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from bench import joins
+from bench.joins import kernel as joins
 from bench.meter import Meter, Numbers, rows_of, segments
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation

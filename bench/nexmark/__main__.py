@@ -9,7 +9,6 @@ that of the topics and of reading the results.  Status 1 if any row differs.
 """
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,14 +21,12 @@ from bench.cpu import used_s
 from bench.nexmark import in_process, on_kafka
 from bench.nexmark.arrival import all_arrivals, values
 from bench.nexmark.flink.queries import FLINK
-from bench.nexmark.flink.runner import Flink
+from bench.nexmark.flink.runner import Flink, flink_folder
 from bench.nexmark.generator import Settings
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.query import Query
 from bench.nexmark.reference import Comparison, Reference
 from tidemark.embedded.broker import Broker
-
-_FLINK = Path(os.environ.get("BENCH_WORK") or Path(tempfile.gettempdir()) / "bench") / "nexmark"
 
 
 def main() -> int:
@@ -61,7 +58,7 @@ def _on_kafka(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -
     """Run queries on a broker of their own; yield for each whether its results are right."""
     events = all_arrivals(asked.n, _settings(asked, asked.partitions))
     reference = Reference(events, folder)
-    flink = Flink(_FLINK) if asked.flink else None
+    flink = Flink(flink_folder()) if asked.flink else None
     with Broker(folder / "broker") as broker:
         source = on_kafka.Input(broker.address, events, asked.partitions)
         print(

@@ -85,8 +85,12 @@ class Input:
             raise InfrastructureError(f"topic {topic}: records were not sent")
 
 
-def run(name: str, query: Query, source: Input, reference: Reference) -> KafkaRun:
+def run(
+    name: str, query: Query, source: Input, reference: Reference, job: str = "bench.nexmark.job"
+) -> KafkaRun:
     """Run a query with its services until its results are those of SQL, for a minute at most.
+
+    ``job``: the module of the pipeline.
 
     Raises:
         InfrastructureError: a service ends, or does not read its input in time.
@@ -97,7 +101,7 @@ def run(name: str, query: Query, source: Input, reference: Reference) -> KafkaRu
     topics.ensure(source.admin, topics.own_topics(plan), -1)
     environment = {
         "KAFKA_BOOTSTRAP_SERVERS": source.broker,
-        "PIPELINE": "bench.nexmark.job",
+        "PIPELINE": job,
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "TIDEMARK_SLOT": "0",
         "NEXMARK_RUN": pipeline_name,

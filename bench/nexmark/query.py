@@ -5,7 +5,7 @@ an event, ``w`` the watermark of its partition just before it.  So SQL decides w
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.nexmark.generator import AUCTIONS, BIDS, PERSONS
 from tidemark import Pipeline, bounded
@@ -17,7 +17,7 @@ DELAY_MS = 4_000
 RESULTS = "results"
 """Name of the output of each query."""
 
-_SCHEMAS: Mapping[str, Mapping[str, type]] = {
+NEXMARK: Mapping[str, Mapping[str, type]] = {
     PERSONS: {"id": int, "name": str, "email": str, "card": str, "city": str, "state": str},
     AUCTIONS: {
         "id": int,
@@ -31,6 +31,7 @@ _SCHEMAS: Mapping[str, Mapping[str, type]] = {
     },
     BIDS: {"auction": int, "bidder": int, "price": int, "channel": str, "url": str, "extra": str},
 }
+"""The columns of events by kind, besides their time ``at``."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Query:
         sql: the rows that must come out.
         results: SQL that makes such rows of the table ``results``; it may look at the rows of
             ``sql`` as the table ``wanted``.
+        schemas: the columns of events by kind, besides their time ``at``.
     """
 
     says: str
@@ -62,6 +64,7 @@ class Query:
     declare: Callable[[Streams], None]
     sql: str
     results: str
+    schemas: Mapping[str, Mapping[str, type]] = field(default_factory=lambda: NEXMARK)
 
 
 def pipeline(name: str, query: Query, topics: Mapping[str, str], partitions: int) -> Pipeline:
@@ -73,7 +76,7 @@ def pipeline(name: str, query: Query, topics: Mapping[str, str], partitions: int
     streams = {
         kind: made.source(
             topics[kind],
-            schema={**_SCHEMAS[kind], "at": int},
+            schema={**query.schemas[kind], "at": int},
             event_time="at",
             watermark=bounded(f"{DELAY_MS}ms"),
             idle_after="1s",

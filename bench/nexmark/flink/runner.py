@@ -1,5 +1,6 @@
 """Flink SQL on the same topics, in one process with two slots, exactly once."""
 
+import os
 import re
 import subprocess
 import tempfile
@@ -28,6 +29,11 @@ _JVM = [
 ]
 
 
+def flink_folder() -> Path:
+    """Return the folder of Flink's jars, under ``BENCH_WORK``."""
+    return Path(os.environ.get("BENCH_WORK") or Path(tempfile.gettempdir()) / "bench") / "nexmark"
+
+
 class Flink:
     """Flink with its jars and the program that runs SQL."""
 
@@ -53,7 +59,7 @@ class Flink:
         results = f"flink-{name}-{time.time_ns()}"
         topics.ensure_raw(source.admin, [topics.raw_topic(results, source.partitions)], -1)
         used = {kind: source.topics[kind] for kind in query.reads}
-        made = statements(flink, used, results, source.broker)
+        made = statements(query, flink, used, results, source.broker)
         before_s = children_s()
         ran_s = self._ran_s(made)
         cpu_s = children_s() - before_s

@@ -3,15 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.nexmark.generator import AUCTIONS, BIDS, PERSONS
-from bench.nexmark.query import DELAY_MS
+from bench.nexmark.query import DELAY_MS, Query
 
-_COLUMNS = {
-    PERSONS: "id BIGINT, name STRING, email STRING, card STRING, city STRING, state STRING",
-    AUCTIONS: "id BIGINT, seller BIGINT, category BIGINT, `initial` BIGINT, reserve BIGINT, "
-    "item STRING, description STRING, expires BIGINT",
-    BIDS: "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, extra STRING",
-}
+_TYPES = {int: "BIGINT", str: "STRING"}
 
 
 @dataclass(frozen=True)
@@ -37,19 +31,20 @@ class FlinkQuery:
 
 
 def statements(
-    query: FlinkQuery, topics: Mapping[str, str], results: str, broker: str
+    query: Query, flink: FlinkQuery, topics: Mapping[str, str], results: str, broker: str
 ) -> tuple[str, ...]:
     """Return the statements of a job that reads ``topics``, by kind, and writes ``results``."""
     return (
-        *(_source(kind, topic, broker) for kind, topic in topics.items()),
-        _sink(query, results, broker),
-        f"INSERT INTO results {query.select}",
+        *(_source(kind, query.schemas[kind], topic, broker) for kind, topic in topics.items()),
+        _sink(flink, results, broker),
+        f"INSERT INTO results {flink.select}",
     )
 
 
-def _source(kind: str, topic: str, broker: str) -> str:
+def _source(kind: str, schema: Mapping[str, type], topic: str, broker: str) -> str:
+    columns = ", ".join(f"`{name}` {_TYPES[type_]}" for name, type_ in schema.items())
     return (
-        f"CREATE TABLE {kind} ({_COLUMNS[kind]}, `at` BIGINT, ts AS TO_TIMESTAMP_LTZ(`at`, 3), "
+        f"CREATE TABLE {kind} ({columns}, `at` BIGINT, ts AS TO_TIMESTAMP_LTZ(`at`, 3), "
         f"WATERMARK FOR ts AS ts - INTERVAL '{DELAY_MS // 1_000}' SECOND) WITH ("
         f"'connector' = 'kafka', 'topic' = '{topic}', "
         f"'properties.bootstrap.servers' = '{broker}', "
