@@ -124,6 +124,8 @@ class RowBlocks:
             only = self._blocks[used[0]]
             return lines_at(only.block.frame(), places - only.first)
         blocks = [self._blocks[index] for index in used]
+        if self._store.frame_bytes is not None:
+            return _one_by_one(blocks, places, np.searchsorted(used, number))
         begins = np.add.accumulate([0, *(each.block.height for each in blocks)])
         shift = np.zeros(firsts.size, np.int64)
         shift[used] = begins[:-1] - firsts[used]
@@ -160,6 +162,29 @@ class RowBlocks:
             assert each.first >= before, "blocks overlap"
             before = each.stop
         assert before <= stop, "a row without facts"
+
+
+def _one_by_one(blocks: Sequence[RowBlock], places: Numbers, number: Numbers) -> pl.DataFrame:
+    """Return rows in the order of places; no two blocks need to be in memory at once.
+
+    ``number``: the number of the block of each place.
+    """
+    order = np.argsort(number, kind="stable")
+    stops = np.searchsorted(number[order], np.arange(len(blocks)), "right").tolist()
+    parts = []
+    for each, (begin, stop) in zip(blocks, pairwise([0, *stops]), strict=True):
+        at = pl.Series((places[order[begin:stop]] - each.first).astype(np.uint32))
+        parts.append(pl.DataFrame([_copied(column[at]) for column in each.block.frame()]))
+    back = np.empty(order.size, np.int64)
+    back[order] = np.arange(order.size)
+    return lines_at(in_one_chunk(pl.concat(parts)), back)
+
+
+def _copied(some: pl.Series) -> pl.Series:
+    """Return texts in memory of their own; polars keeps those that they were taken from."""
+    if some.dtype not in (pl.String, pl.Binary):
+        return some
+    return pl.Series(some.name, some.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def _gathered(parts: Sequence[pl.Series], at: Numbers, begins: Numbers) -> pl.Series:
