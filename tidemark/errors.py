@@ -4,6 +4,7 @@ TidemarkError
 ├── PipelineError       the pipeline is not valid; raised when it is built
 ├── ConfigurationError  a setting or the environment is wrong; stops the start
 ├── UserCodeError       a function of the pipeline failed, and it was to stop then
+├── TableTooLargeError  a broadcast table has more keys than it may have
 └── StateError          recorded state and offsets contradict each other; never repaired silently
     └── UnreadableRowsError  rows of the log have other types than the pipeline declares
 
@@ -28,6 +29,10 @@ class ConfigurationError(TidemarkError):
 
 class UserCodeError(TidemarkError):
     """A user's function with ``on_error="stop"`` failed; names operator, key, row and exception."""
+
+
+class TableTooLargeError(TidemarkError):
+    """A broadcast table has more keys than it may have; names the join and the remedy."""
 
 
 class StateError(TidemarkError):

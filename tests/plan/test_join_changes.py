@@ -30,6 +30,16 @@ def planned(*names: str, within: str = "1m", least: int = 0, alone: bool = True)
     return pipeline.plan()
 
 
+def ruled(*, broadcast: bool = True) -> Plan:
+    """Return the plan of orders with limits: those of all keys, or of the same one."""
+    pipeline = Pipeline("shop", partitions=2)
+    orders = side(pipeline, "orders", "price", 0)
+    orders.window(tumbling("1m")).aggregate(n=count()).to("orders-a-minute")
+    limits = side(pipeline, "limits", "most", 0).table(keep="1d")
+    orders.join(limits.broadcast() if broadcast else limits).to("limited")
+    return pipeline.plan()
+
+
 def recorded(plan: Plan) -> Program:
     return decode_program(encode_program(program_of(plan)))
 
@@ -92,3 +102,24 @@ def test_the_signature_names_streams_as_they_are_placed():
     named = {join.state_signature[f"{side} stream"] for side in ("left", "right")}
     assert named == join.operator.streams == {each.streams[0] for each in join.operator.inputs}
     assert named != {"orders", "payments"}
+
+
+def test_a_broadcast_table_begins_in_a_new_log_beside_the_rows():
+    before = recorded(planned())
+    plan, after = deployed(before, ruled())
+    _, join = plan.operators
+    (new,) = (log for log in plan.logs if log.topic == join.log)
+    assert join.log == "shop.by-id.2.log"
+    assert [(each.name, each.is_broadcast) for each in new.streams] == [
+        ("orders#2", False),
+        ("limits", True),
+    ]
+    assert deployed(after, ruled())[0].fingerprint == plan.fingerprint
+
+
+def test_a_table_that_is_broadcast_from_now_on_needs_a_reset():
+    """The partitions of the log lack the versions of other keys."""
+    before = recorded(ruled(broadcast=False))
+    rows, columns = changes(before, program_of(placed(ruled(), before)))
+    assert rows.outputs == columns.outputs == ("limited",)
+    assert rows.after.endswith("table(id=id), broadcast to id")

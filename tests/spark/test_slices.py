@@ -11,7 +11,8 @@ import pytest
 
 from tests.kafka.pipelines.kinds import build
 from tests.kafka.support.visits import visits
-from tidemark.core.time.segment import Segment
+from tidemark.core.rows.copies import COPY
+from tidemark.core.time.segment import ROW_COLUMNS, Segment, SourceMark
 from tidemark.errors import StateError
 from tidemark.local.run import Cuts, LocalRun
 from tidemark.partition import Partition
@@ -205,3 +206,13 @@ def results(outputs: Iterable[SegmentOutput]) -> dict[tuple[str, str], list[Any]
             found.setdefault((output.plan.operator.name, port), []).extend(rows)
     ordered = {at: sorted(rows, key=lambda row: repr(row[0])) for at, rows in found.items()}
     return {at: rows for at, rows in ordered.items() if rows}
+
+
+def test_each_slice_has_the_rows_of_a_broadcast_stream_and_the_first_one_itself():
+    lead = {name: [0, 0] for name in ROW_COLUMNS}
+    rows = pl.DataFrame({**lead, "rule": ["a", "b"], COPY: [False, False]})
+    mark = SourceMark("rules/0", 0, 2, 0, 0)
+    segment = Segment(0, 0, (mark,), {"rules": 1}, 0, {"rules": rows})
+    slices = [each.streams["rules"] for each in slice_segment(segment, ["machine"], 4, 3)]
+    assert [each["rule"].to_list() for each in slices] == [["a", "b"]] * 3
+    assert [each[COPY].to_list() for each in slices] == [[False] * 2, [True] * 2, [True] * 2]

@@ -1,8 +1,9 @@
 """Build the segments of one ingest commit: for each log partition the rows of its keys, all marks.
 
-Every log partition gets the marks of all sources of the log, so each reader has the whole clock.  A
-segment too large for a message is split between two records (Segment.split), which changes nothing
-downstream.  A single record larger than that stays whole.
+Every log partition gets the marks of all sources of the log, so each reader has the whole clock.
+The rows of a broadcast stream go to every partition, too.  A segment too large for a message is
+split between two records (Segment.split), which changes nothing downstream.  A single record larger
+than that stays whole.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from tidemark.core.rows.copies import COPY, in_parts
 from tidemark.core.rows.keys import partitions_of
 from tidemark.core.state.blocks import in_one_chunk, lines_at
 from tidemark.core.time.segment import ROW_COLUMNS, SOURCE, TIE, Segment, SourceMark
@@ -115,7 +117,7 @@ class SegmentBuilder:
     def _split(
         self, stream: StreamPlan, partitions: int, marks: Sequence[SourceMark]
     ) -> list[pl.DataFrame]:
-        """Return a stream's rows by log partition, in log order."""
+        """Return a stream's rows by log partition, in log order; a broadcast one's go to all."""
         frames = [
             _marked(output.streams[stream.name], index, stream)
             for index, mark in enumerate(marks)
@@ -125,6 +127,8 @@ class SegmentBuilder:
         if not frames:
             return [pl.DataFrame()] * partitions
         rows = in_one_chunk(pl.concat(frames)[[*ROW_COLUMNS, *stream.columns]])
+        if COPY in stream.columns:
+            return in_parts(rows, partitions)
         names = [mark.source for mark in marks]
         numbers = partitions_of(rows, stream.key, partitions, names)
         rows = lines_at(rows, np.argsort(numbers, kind="stable"))

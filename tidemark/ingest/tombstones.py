@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tidemark.core.rows.copies import COPY, Copies
 from tidemark.core.rows.schema import Field, Scalar, Schema
 from tidemark.core.rows.tombstones import TOMBSTONE, WithTombstones
 from tidemark.core.time.event_time import LATEST_MS, OUT_OF_RANGE
@@ -136,7 +137,10 @@ class Tombstones:
         self._delay_ms = delay_ms(plan.watermark)
         self._tables: dict[str, _KafkaKeys] = {}
         for name, keyed in plan.graph.streams.items():
-            operator = plan.graph.steps[keyed.step].operator
+            step = plan.graph.steps[keyed.step]
+            if isinstance(step.operator, Copies):
+                step = plan.graph.steps[step.inputs[0]]
+            operator = step.operator
             if isinstance(operator, WithTombstones):
                 self._tables[name] = _KafkaKeys(plan.schema, operator.key)
 
@@ -190,4 +194,6 @@ def _merged(rows: pl.DataFrame, deleted: pl.DataFrame) -> pl.DataFrame:
     """Return rows of a stream and rows of tombstones, in the order of the log."""
     marks = (pl.lit(value=True).alias(TOMBSTONE), pl.lit(0, pl.Int32).alias(SUB_ROW))
     both = pl.concat([rows, deleted.with_columns(marks)], how="diagonal")
+    if COPY in rows.columns:
+        both = both.with_columns(pl.col(COPY).fill_null(value=False))
     return both.select(rows.columns).sort(OFFSET, maintain_order=True)

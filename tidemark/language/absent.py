@@ -14,6 +14,7 @@ _KINDS = {
     "Matches": "a pattern without select()",
     "MatchedStream": "a stream of matches",
     "Table": "a table",
+    "BroadcastTable": "a broadcast table",
 }
 
 _OF_TABLE = "join a stream with it: stream.join(table); other operators are before table()"
@@ -65,7 +66,7 @@ def absent(stream: object, name: str) -> AttributeError:
     if name.startswith("_"):
         return AttributeError(f"{type(stream).__name__!r} object has no attribute {name!r}")
     kind = next(each.__name__ for each in type(stream).__mro__ if each.__name__ in _KINDS)
-    remedy = _OF_TABLE if kind == "Table" else _remedy(kind, name, _methods())
+    remedy = _OF_TABLE if kind in ("Table", "BroadcastTable") else _remedy(kind, name, _methods())
     return AbsentMethodError(f"{name}: {_KINDS[kind]} has no such method; {remedy}")
 
 

@@ -33,6 +33,7 @@ from tidemark.plan.logical import (
 if TYPE_CHECKING:
     from tidemark.language.aggregated import AggregatedStream
     from tidemark.language.joins.bounds import JoinWindow, Within
+    from tidemark.language.joins.broadcast import BroadcastTable
     from tidemark.language.joins.joined_stream import JoinedStream
     from tidemark.language.joins.tables import Table
     from tidemark.language.patterns.matches import Matches, SkipName
@@ -142,7 +143,7 @@ class KeyedStream:
 
     def join(
         self,
-        right: "KeyedStream | Table",
+        right: "KeyedStream | Table | BroadcastTable",
         *,
         within: "Within | None" = None,
         max_within: Duration | None = None,
@@ -165,19 +166,34 @@ class KeyedStream:
         ``how``: "inner", "left", "right", "full", "semi" or "anti".  ``on``: a condition on a pair.
         ``trigger``: an unmatched row is published once no partner can come, or with
         ``on_close()`` at the end of its interval, and withdrawn if a late partner comes.
-        With a table, ``wait="arrival"`` answers a row at once, by the versions before it.
+        With a table, ``wait="arrival"`` answers a row at once, by the versions before it.  With a
+        broadcast table, a row joins the versions of all keys for which ``on`` holds.
         ``suffix``: for columns that both streams have.  ``max_pairs``: a row with more is late.
 
         Raises:
             PipelineError: the streams do not fit each other, or an option is not valid.
         """
+        from tidemark.language.joins.broadcast import BroadcastTable, joined_with_broadcast
         from tidemark.language.joins.streams import joined
         from tidemark.language.joins.tables import Table, joined_with_table
 
+        given: dict[str, object] = {"within": within, "max_within": max_within, "keep": keep}
+        given["window"] = window
+        if isinstance(right, BroadcastTable):
+            return joined_with_broadcast(
+                self,
+                right,
+                [name for name, value in given.items() if value is not None],
+                how=how,
+                on=on,
+                wait=wait,
+                allowed_lateness=allowed_lateness,
+                trigger=trigger,
+                suffix=suffix,
+                max_pairs=max_pairs,
+            )
         if isinstance(right, Table):
-            given: dict[str, object] = {"within": within, "max_within": max_within, "keep": keep}
-            given |= {"window": window, "on": on}
-            given["max_pairs"] = None if max_pairs == MAX_PAIRS else max_pairs
+            given |= {"on": on, "max_pairs": None if max_pairs == MAX_PAIRS else max_pairs}
             return joined_with_table(
                 self,
                 right,

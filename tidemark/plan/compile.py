@@ -25,6 +25,7 @@ from tidemark.core.operators.ports import DEAD, FAILED, LATE, PANES, Input
 from tidemark.core.operators.sessions.early import EarlySessionAggregate
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sliding.operator import SlidingAggregate
+from tidemark.core.rows.copies import Copies
 from tidemark.core.rows.stateless import KeyedOutput, StatelessGraph, Step
 from tidemark.core.time.segment import CHANGE_COLUMNS, TIE, operator_source
 from tidemark.core.windows.arrival import ArrivalWindow, CountWindow
@@ -119,10 +120,16 @@ def _streams(outputs: Sequence[AnyOutput]) -> dict[KeyedNode, StreamPlan]:
 def _logs(
     dataflow: Dataflow, streams: Mapping[KeyedNode, StreamPlan]
 ) -> tuple[tuple[LogPlan, ...], dict[str, str]]:
-    """Return a log for each key domain (names and types), and the log topic of each stream."""
+    """Return a log for each key domain (names and types), and the log topic of each stream.
+
+    A broadcast stream is in the log of the streams that it is copied to.
+    """
     domains: dict[tuple[tuple[str, pl.DataType], ...], list[StreamPlan]] = {}
-    for stream in streams.values():
-        domain = tuple((name, stream.columns[name]) for name in stream.key)
+    for (node, _), stream in streams.items():
+        if isinstance(node.operator, Copies):
+            domain = tuple(node.operator.beside.items())
+        else:
+            domain = tuple((name, stream.columns[name]) for name in stream.key)
         domains.setdefault(domain, []).append(stream)
     logs: list[LogPlan] = []
     for domain, members in domains.items():

@@ -9,7 +9,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins.gathering_join import Gathering
 from tidemark.core.operators.joins.side import Kind
-from tidemark.core.operators.joins.table_join import TableKind, Wait
+from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.ordered.operator import RowRule
 from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.step_values import StepValue
@@ -215,12 +215,13 @@ class JoinStage:
 class TableStage:
     """The rows of a keyed stream with versions of a table, the second input.
 
-    ``shown``: as of ``JoinStage``.  The other fields are those of ``TableJoin``.
+    ``shown``: as of ``JoinStage``.  ``how``: "inner" or "left"; of a broadcast table also "semi" or
+    "anti".  The other fields are those of ``TableJoin``.
     """
 
     inputs: tuple[KeyedNode, ...]
     shown: tuple[Mapping[str, str], ...]
-    how: TableKind
+    how: Kind
     keep_ms: int
     allowed_lateness_ms: int
     wait: Wait
@@ -229,7 +230,7 @@ class TableStage:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The key columns, which both sides have."""
+        """The key columns of the rows, which a keyed table has, too."""
         return self.inputs[0].key
 
 

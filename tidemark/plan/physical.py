@@ -12,6 +12,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import CHANGES, Port
+from tidemark.core.rows.copies import COPY
 from tidemark.core.rows.schema import Schema
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.time.assigners import EventTime
@@ -113,6 +114,7 @@ class DerivedPlan:
 class StreamPlan:
     """A keyed stream in a log: its key, its columns, and what it comes from.
 
+    A broadcast stream has the column COPY, and the key of its table instead of that of the log.
     ``topics``: raw topics, as the sources name them, and operators, as ``operator_source`` does.
     """
 
@@ -121,10 +123,15 @@ class StreamPlan:
     columns: Mapping[str, pl.DataType]
     topics: frozenset[str]
 
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether every partition of the log has all rows of the stream."""
+        return COPY in self.columns
+
 
 @dataclass(frozen=True)
 class LogPlan:
-    """One log topic, with all streams that have the same key columns and types."""
+    """One log topic: all streams with the same key columns and types, and broadcast ones."""
 
     topic: str
     partitions: int
@@ -133,7 +140,7 @@ class LogPlan:
     @property
     def key(self) -> dict[str, pl.DataType]:
         """The key columns and their types."""
-        stream = self.streams[0]
+        stream = next(each for each in self.streams if not each.is_broadcast)
         return {name: stream.columns[name] for name in stream.key}
 
     @property

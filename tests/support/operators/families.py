@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.support import toy
+from tests.support.joins import broadcasts
 from tests.support.logs import COLUMNS, EventLog
 from tests.support.operators import (
     aligned,
@@ -224,6 +225,11 @@ def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(tables.operator(draw(tables.specs())), log.segments)
 
 
+def _broadcast_join(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw rows of one topic joined to the versions of all keys of another."""
+    return Case(broadcasts.operator(draw(broadcasts.specs())), log.segments)
+
+
 def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw windows of another family that withdraw the panes that they replace."""
     kinds = ("hopping", "sliding", "early_aligned", "early_sliding")
@@ -292,6 +298,7 @@ FAMILIES: Mapping[str, Family] = {
     "withdrawing": _withdrawing,
     "slots": _slots,
     "table_join": _table_join,
+    "broadcast_join": _broadcast_join,
 }
 
 _ACCUMULATING: Mapping[str, Family] = {
@@ -313,6 +320,7 @@ _ACCUMULATING: Mapping[str, Family] = {
 _OTHERS = (
     *("rows", "distinct", "scan", "late_rows", "toy", "guarded", "slots"),
     *("join", "window_join", "gathering_join", "session_join", "table_join"),
+    "broadcast_join",
     "pattern",
 )
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]

@@ -1,17 +1,22 @@
 """Joins with tables with drawn settings; the topics of drawn logs are rows, versions, or both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import cast
+from unittest.mock import patch
 
 import polars as pl
 from hypothesis import strategies as st
 
 from tests.oracles.table_join import Spec
 from tests.support.logs import COLUMNS
+from tidemark.core.operators.joins import versions
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.table_join import TableJoin, TableKind, Wait
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import Input
+from tidemark.core.time.segment import Segment
 
 LEFT = Side("left", COLUMNS, {"value": "value"})
 RIGHT = Side("right", COLUMNS, {"value": "value_right"})
@@ -56,3 +61,17 @@ def operator(spec: Spec) -> Operator:
     sides = ((spec.left, "left"), (spec.right, "right"))
     inputs = (Input(topics, ("key",), COLUMNS, frozenset(topics), name) for topics, name in sides)
     return Operator("joined", tuple(inputs), body, horizon_ms=spec.lateness_ms + 1)
+
+
+@contextmanager
+def small_runs() -> Iterator[None]:
+    """Merge runs, and drop versions, from the first ones on."""
+    with patch.object(versions, "_FEW", 2), patch.object(versions, "_PIECE_ROWS", 2):
+        yield
+
+
+def of_partition(segment: Segment, number: int, count: int) -> Segment:
+    """Return a segment with the rows of one of several partitions only."""
+    key = pl.col("key").fill_null("d").replace_strict({"a": 0, "b": 1, "c": 2, "d": 3})
+    streams = {name: frame.filter(key % count == number) for name, frame in segment.streams.items()}
+    return replace(segment, streams=streams)

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Body, Frames, Numbers, TooManyResultsError
+from tidemark.core.rows.copies import own_rows
 from tidemark.core.time.row_watermarks import ORDER
 
 TARGET_BYTES = 4 * 2**20
@@ -62,6 +63,11 @@ def bytes_of(frames: Frames) -> int:
 def height_of(sides: Frames) -> int:
     """Return the number of rows of all inputs."""
     return sum(frame.height for frame in sides.values())
+
+
+def counted(sides: Frames) -> int:
+    """Return the number of rows of all inputs, without copies of rows of other partitions."""
+    return sum(own_rows(frame).height for frame in sides.values())
 
 
 def span_of(sides: Frames) -> int:

@@ -28,7 +28,7 @@ from tidemark.core.operators.portions import (
     Place,
     RowLimit,
     bytes_of,
-    height_of,
+    counted,
     joined,
     process_some,
     span_of,
@@ -343,5 +343,5 @@ class OperatorTask:
             counts[kind] = counts.get(kind, 0) + frame.height
         duplicates = self.operator.body.duplicates(self.state)
         return Output(
-            frames, height_of(sides), counts[LATE], counts[DEAD], counts[FAILED], duplicates
+            frames, counted(sides), counts[LATE], counts[DEAD], counts[FAILED], duplicates
         )

@@ -12,6 +12,7 @@ from tidemark.core.rows.expression import as_written, require_column, require_ex
 from tidemark.errors import PipelineError
 from tidemark.language.joins.sides import types_of
 from tidemark.language.windowed import require_aggregates
+from tidemark.plan.broadcast_stage import BroadcastStage
 from tidemark.plan.logical import AnyJoinStage, JoinStage, Node, TableStage
 
 
@@ -63,6 +64,11 @@ def aggregated_partners(
 
 def _plain(stage: AnyJoinStage, what: str) -> JoinStage:
     """Return the stage of a join whose left rows may gather their partners."""
+    if isinstance(stage, BroadcastStage):
+        raise PipelineError(
+            f"{what}: a join with a broadcast table has no such method; give its results a window, "
+            "or write key_by() and aggregate() for them"
+        )
     if isinstance(stage, TableStage):
         raise PipelineError(f"{what}: a join with a table gives one row for each left row already")
     if stage.gathering is not None:

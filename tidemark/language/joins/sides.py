@@ -26,17 +26,7 @@ from tidemark.plan.operators.replacing import require_rows_that_stay
 
 def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
     """Return the sides of a join: streams with one key, without rows of updates() or late rows."""
-    if not isinstance(second, KeyedStream):
-        hint = "; call key_by() on it" if isinstance(second, Stream) else ""
-        raise PipelineError(f"join: {as_written(second)} is not a keyed stream{hint}")
-    if first.dataflow is not second.dataflow:
-        raise PipelineError(
-            f"join: the streams belong to two pipelines, {first.dataflow.name!r} and "
-            f"{second.dataflow.name!r}"
-        )
-    left, right = KeyedNode(first.node, first.key), KeyedNode(second.node, second.key)
-    if ALL in (*left.key, *right.key):
-        raise PipelineError("join: key_by() has no column; name those that both streams have")
+    left, right = two_sides(first, second)
     if left.key != right.key:
         names = zip(left.key, right.key, strict=False)
         renamed = ", ".join(n if n == other else f"{n}={other!r}" for n, other in names)
@@ -52,6 +42,22 @@ def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
                 f"join: key column {name!r} is {mine} in the left stream and {other} in the right "
                 "one; cast one of them before key_by(), with with_columns()"
             )
+    return left, right
+
+
+def two_sides(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
+    """Return the sides of a join, whose keys may differ; not rows of updates() or late rows."""
+    if not isinstance(second, KeyedStream):
+        hint = "; call key_by() on it" if isinstance(second, Stream) else ""
+        raise PipelineError(f"join: {as_written(second)} is not a keyed stream{hint}")
+    if first.dataflow is not second.dataflow:
+        raise PipelineError(
+            f"join: the streams belong to two pipelines, {first.dataflow.name!r} and "
+            f"{second.dataflow.name!r}"
+        )
+    left, right = KeyedNode(first.node, first.key), KeyedNode(second.node, second.key)
+    if ALL in (*left.key, *right.key):
+        raise PipelineError("join: key_by() has no column; name those that both streams have")
     for each in (left, right):
         require_rows_that_stay([each.node], "join")
         require_not_late(each.node, "join")
@@ -59,16 +65,16 @@ def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
 
 
 def shown_of(
-    left: KeyedNode, right: KeyedNode, suffix: str
+    left: KeyedNode, right: KeyedNode, suffix: str, *, with_right_key: bool = False
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the names in results of the columns of each side, without the key."""
+    """Return the names in results of the columns of each side, without the key that both have."""
     if not isinstance(suffix, str) or not suffix:
         raise PipelineError(f"join(suffix): {suffix!r} is not a text to add to names")
     mine = {name: name for name in shown_columns(left.node.columns) if name not in left.key}
     taken = {*left.key, *mine}
     theirs: dict[str, str] = {}
     for column in shown_columns(right.node.columns):
-        if column in right.key:
+        if column in right.key and not with_right_key:
             continue
         name = f"{column}{suffix}" if column in taken else column
         if name in taken or (name != column and name in right.node.columns):
@@ -106,6 +112,12 @@ def types_of(
     require_row_wise(expression, columns, what)
     require_no_failure(expression, columns, what)
     return types
+
+
+def require_count(value: object, what: str) -> None:
+    """Raise PipelineError if a value is not a positive integer; ``what`` names the option."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PipelineError(f"{what}: {value!r} is not a positive integer")
 
 
 def lateness_of(allowed_lateness: Duration) -> int:

@@ -15,6 +15,7 @@ from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
     require_condition,
+    require_count,
     shown_of,
     sides_of,
 )
@@ -41,8 +42,7 @@ def joined(
     """Return the stream of the pairs of two keyed streams; see ``KeyedStream.join``."""
     left, right = sides_of(left_stream, right_stream)
     require_choice(how, Kind, "join(how)")
-    if isinstance(max_pairs, bool) or not isinstance(max_pairs, int) or max_pairs < 1:
-        raise PipelineError(f"join(max_pairs): {max_pairs!r} is not a positive integer")
+    require_count(max_pairs, "join(max_pairs)")
     bounds = bounds_of(left.node, within, max_within, keep, window)
     lateness_ms = lateness_of(allowed_lateness)
     on_close = is_on_close(trigger) and lateness_ms > 0

@@ -12,17 +12,20 @@ from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
+from tidemark.language.joins.broadcast import BroadcastTable
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
 from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
     not_too_long,
     require_condition,
+    require_count,
     shown_of,
     sides_of,
 )
 from tidemark.language.joins.tombstones import with_tombstones
 from tidemark.language.keyed import KeyedStream
+from tidemark.plan.broadcast_stage import MAX_ROWS
 from tidemark.plan.logical import Node, TableStage
 from tidemark.serde.formats.source_format import DebeziumFormat
 
@@ -37,6 +40,17 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table(key: {', '.join(self.stream.key)})"
+
+    def broadcast(self, *, max_rows: int = MAX_ROWS) -> BroadcastTable:
+        """Return the table as one whose versions of all keys meet each row, for ``join``.
+
+        ``max_rows``: the number of keys that it may have.  Each partition holds all of them.
+
+        Raises:
+            PipelineError: ``max_rows`` is not a positive integer.
+        """
+        require_count(max_rows, "broadcast(max_rows)")
+        return BroadcastTable(self, max_rows)
 
     if not TYPE_CHECKING:  # type checkers know the attributes that there are
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
+from tidemark.core.operators.joins.broadcast.operator import BroadcastJoin
 from tidemark.core.operators.joins.gathering_join import First, Gathering, GatheringJoin
 from tidemark.core.operators.joins.sessions.operator import SessionJoin
 from tidemark.core.operators.joins.side import Side
@@ -15,12 +16,14 @@ from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.ports import DEAD, ROWS, Input
+from tidemark.core.rows.copies import COPY
 from tidemark.core.rows.expression import whole_text
 from tidemark.core.rows.stateless import StatelessGraph
 from tidemark.core.rows.tombstones import TOMBSTONE, WithTombstones
 from tidemark.core.time.duration import duration_text
 from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
+from tidemark.plan.broadcast_stage import BroadcastStage
 from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.logical import MAX_PAIRS, SIDES, AnyJoinStage, JoinStage, Node, TableStage
@@ -73,6 +76,7 @@ def join_operator(
             "left stream": left.name,
             "right stream": right.name,
             "key": columns_text(left.key, left.columns),
+            **_table_key(stage, right),
             "join": join_text(stage),
             **{
                 f"{side} columns": columns_text(shown, stream.columns)
@@ -83,20 +87,43 @@ def join_operator(
     )
 
 
+def _table_key(stage: AnyJoinStage, table: StreamPlan) -> dict[str, str]:
+    """Return the key of a broadcast table, for the state signature; others have that of rows."""
+    if not isinstance(stage, BroadcastStage):
+        return {}
+    return {"table key": columns_text(table.key, table.columns)}
+
+
 def join_body(
     stage: AnyJoinStage, shown: Sequence[Mapping[str, str]], operator: str
-) -> StreamJoin | SessionJoin | TableJoin:
+) -> StreamJoin | SessionJoin | TableJoin | BroadcastJoin:
     """Return the body of a join; ``shown``: the columns of each side that its state keeps."""
     left, right = (
         Side(side, node.columns, names)
         for side, (node, _), names in zip(SIDES, stage.inputs, shown, strict=True)
     )
+    if isinstance(stage, BroadcastStage):
+        return BroadcastJoin(
+            stage.key,
+            stage.table_key,
+            left,
+            right,
+            stage.how,
+            stage.keep_ms,
+            stage.condition,
+            stage.allowed_lateness_ms,
+            stage.wait,
+            _deleted(stage),
+            stage.max_rows,
+            stage.max_pairs,
+            operator,
+        )
     if isinstance(stage, TableStage):
         return TableJoin(
             stage.key,
             left,
             right,
-            stage.how,
+            "left" if stage.how == "left" else "inner",
             stage.keep_ms,
             stage.allowed_lateness_ms,
             stage.wait,
@@ -186,8 +213,9 @@ def _kept(stage: AnyJoinStage, used: Collection[str]) -> tuple[dict[str, str], .
     left, right = stage.shown
     named: set[str] = set()
     of_right = {*used}
-    if isinstance(stage, JoinStage):
+    if isinstance(stage, JoinStage | BroadcastStage):
         named |= {*_roots(stage.condition)}
+    if isinstance(stage, JoinStage):
         if isinstance(stage.gathering, First):
             named |= {*_roots(stage.gathering.by)}
         elif stage.gathering is not None:
@@ -203,7 +231,13 @@ def _shown(names: Mapping[str, str], needed: Collection[str]) -> dict[str, str]:
 def _reads(stage: AnyJoinStage, kept: Sequence[Mapping[str, str]]) -> set[str]:
     """Return the columns of both streams that results depend on."""
     own = _deleted(stage) if isinstance(stage, TableStage) else stage.upper
-    return {*stage.key, *_roots(own), *(column for shown in kept for column in shown)}
+    return {
+        *stage.key,
+        *stage.inputs[1].key,
+        *[COPY] * isinstance(stage, BroadcastStage),
+        *_roots(own),
+        *(column for shown in kept for column in shown),
+    }
 
 
 def _roots(expression: pl.Expr | None) -> list[str]:
@@ -217,7 +251,8 @@ def _is_static(stage: TableStage) -> bool:
 def bounds_name(stage: AnyJoinStage) -> str:
     """Return the bounds as a part of the name of a stage."""
     if isinstance(stage, TableStage):
-        return "table" if _is_static(stage) else f"table-keep-{duration_text(stage.keep_ms)}"
+        kind = "broadcast-table" if isinstance(stage, BroadcastStage) else "table"
+        return kind if _is_static(stage) else f"{kind}-keep-{duration_text(stage.keep_ms)}"
     if stage.windows is not None:
         return stage.windows.label
     if stage.relation == "keep":
@@ -250,15 +285,15 @@ def join_text(stage: AnyJoinStage) -> str:
             text += ", tombstones"
         if stage.wait == "arrival":
             text += ", on arrival"
-    elif stage.condition is not None:
+    if isinstance(stage, JoinStage | BroadcastStage) and stage.condition is not None:
         text += f", on {whole_text(stage.condition)}"
     if stage.allowed_lateness_ms:
         text += f", allowed lateness {duration_text(stage.allowed_lateness_ms)}"
     if stage.on_close:
         text += ", on close"
-    if not isinstance(stage, TableStage):
-        if stage.max_pairs != MAX_PAIRS:
-            text += f", at most {stage.max_pairs:,} pairs a row"
+    if isinstance(stage, JoinStage | BroadcastStage) and stage.max_pairs != MAX_PAIRS:
+        text += f", at most {stage.max_pairs:,} pairs a row"
+    if isinstance(stage, JoinStage):
         text += _gathering_text(stage.gathering)
     return text
 
@@ -274,9 +309,10 @@ def _gathering_text(gathered: Gathering | None) -> str:
 def bounds_text(stage: AnyJoinStage) -> str:
     """Return the times of the right rows that a left row may join, from its own time on."""
     if isinstance(stage, TableStage):
+        kind = "broadcast table" if isinstance(stage, BroadcastStage) else "table"
         if _is_static(stage):
-            return "with a static table"
-        return f"with a table, keep {duration_text(stage.keep_ms)}"
+            return f"with a static {kind}"
+        return f"with a {kind}, keep {duration_text(stage.keep_ms)}"
     if stage.windows is not None:
         return f"in {stage.windows.label}"
     if stage.relation == "keep":

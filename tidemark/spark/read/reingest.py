@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from tidemark.core.rows.copies import in_parts
 from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import NEVER_MS, ROW_COLUMNS, SOURCE, TIE, SourceMark
 from tidemark.errors import StateError
@@ -249,9 +250,12 @@ def rows_by_partition(
     rows = output.streams.get(stream.name)
     if rows is None or rows.is_empty():
         return
-    numbers = partitions_of_source(rows, stream.key, partitions, output.mark.source)
     if TIE in stream.columns and TIE not in rows.columns:  # the stream has results of stages, too
         rows = rows.with_columns(pl.lit(None, pl.Int64).alias(TIE))
     rows = rows.select(*(name for name in ROW_COLUMNS if name != SOURCE), *stream.columns)
+    if stream.is_broadcast:
+        yield from enumerate(in_parts(rows, partitions))
+        return
+    numbers = partitions_of_source(rows, stream.key, partitions, output.mark.source)
     for number in np.unique(numbers).tolist():
         yield number, rows.filter(pl.Series(numbers == number))

@@ -5,6 +5,7 @@ part of them, in order.  A segment is cut into one segment per key-group slice, 
 keys and with all marks.
 
 Rows without a key are all in the first slice: an operator may add up those of a log partition.
+Rows of a broadcast stream are in the first slice, and all others have copies.
 
 Each slice moves a clock as the whole segment does.  The watermark of a row depends only on its
 own source.  Therefore an operator publishes for all slices together what it publishes for the
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tidemark.core.rows.copies import COPY, in_parts
 from tidemark.core.rows.keys import KEY_GROUPS, key_groups
 from tidemark.core.time.segment import Segment
 
@@ -40,6 +42,10 @@ def slice_segment(
     """
     streams: list[dict[str, pl.DataFrame]] = [{} for _ in range(slices)]
     for name, rows in segment.streams.items():
+        if COPY in rows.columns:
+            for index, part in enumerate(in_parts(rows, slices)):
+                streams[index][name] = part
+            continue
         groups = key_groups(rows, key) if key else np.zeros(rows.height, np.uint8)
         for index, part in enumerate(_parts(rows, groups, partitions, slices)):
             streams[index][name] = part

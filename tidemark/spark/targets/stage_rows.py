@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tidemark.core.aggregates.stable_hash import stable_hashes
 from tidemark.core.operators.ports import shown_key
+from tidemark.core.rows.copies import in_parts
 from tidemark.core.rows.keys import partitions_of_source
 from tidemark.core.time.segment import (
     EVENT_TIME,
@@ -75,10 +76,20 @@ class HandsOn:
         for stream in self.log.streams:
             rows = handed.streams.get(stream.name)
             if rows is not None and rows.height:
-                log, source = self.log, handed.mark.source
-                numbers = partitions_of_source(rows, stream.key, log.partitions, source)
                 at = offsets[rows[OFFSET].to_numpy()]
-                yield _batch(self.topic, stream, rows, numbers, at, at < before)
+                for part, numbers in self._routed(stream, rows, handed.mark.source):
+                    yield _batch(self.topic, stream, part, numbers, at, at < before)
+
+    def _routed(
+        self, stream: StreamPlan, rows: pl.DataFrame, source: str
+    ) -> Iterator[tuple[pl.DataFrame, npt.NDArray[np.integer]]]:
+        """Yield rows with their log partitions: all of them, or the copies of each partition."""
+        partitions = self.log.partitions
+        if not stream.is_broadcast:
+            yield rows, partitions_of_source(rows, stream.key, partitions, source)
+            return
+        for number, part in enumerate(in_parts(rows, partitions)):
+            yield part, np.full(part.height, number)
 
 
 def handovers(plan: Plan) -> tuple[HandsOn, ...]:

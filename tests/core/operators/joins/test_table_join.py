@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,13 +18,6 @@ from tests.support.running import Incidents, Task, incidents, late_row
 from tidemark.core.operators.joins import version_runs, versions
 from tidemark.core.operators.output import Output
 from tidemark.core.time.segment import Segment
-
-
-@contextmanager
-def small_runs():
-    """Merge runs, and drop versions, from the first ones on."""
-    with patch.object(versions, "_FEW", 2), patch.object(versions, "_PIECE_ROWS", 2):
-        yield
 
 
 @contextmanager
@@ -98,7 +90,7 @@ def last(steps: Iterable[Iterable[Answer]]) -> set[tuple[Any, ...]]:
 def test_answers_and_late_rows_are_those_of_the_oracle(
     spec: Spec, log: EventLog, happen: Incidents
 ) -> None:
-    with small_runs():
+    with tables.small_runs():
         assert_equal(run(spec, log.segments, happen), answered(log.segments, spec))
 
 
@@ -107,7 +99,7 @@ def test_answers_and_late_rows_are_those_of_the_oracle(
 def test_keys_with_the_same_hash_are_told_apart(
     spec: Spec, log: EventLog, happen: Incidents
 ) -> None:
-    with hashes_collide(), small_runs():
+    with hashes_collide(), tables.small_runs():
         assert_equal(run(spec, log.segments, happen), answered(log.segments, spec))
 
 
@@ -135,19 +127,12 @@ def test_no_cut_changes_what_stands_at_the_end(data: Any, spec: Spec, log: Event
 def test_the_number_of_partitions_shows_nowhere(spec: Spec, log: EventLog, count: int) -> None:
     whole = run(spec, log.segments)
     parts = [
-        run(spec, [of_partition(segment, number, count) for segment in log.segments])
+        run(spec, [tables.of_partition(segment, number, count) for segment in log.segments])
         for number in range(count)
     ]
     assert last(whole.steps) == {each for part in parts for each in last(part.steps)}
     for side in ("late_left", "late_right"):
         assert len(getattr(whole, side)) == sum(len(getattr(part, side)) for part in parts)
-
-
-def of_partition(segment: Segment, number: int, count: int) -> Segment:
-    """Return a segment with the rows of one of several partitions only."""
-    key = pl.col("key").fill_null("d").replace_strict({"a": 0, "b": 1, "c": 2, "d": 3})
-    streams = {name: frame.filter(key % count == number) for name, frame in segment.streams.items()}
-    return replace(segment, streams=streams)
 
 
 def test_a_search_in_ranges_finds_the_last_value_that_is_not_later():

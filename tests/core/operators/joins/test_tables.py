@@ -12,7 +12,8 @@ from tests.oracles.table_join import Spec
 from tests.support.logs import Commit, Raw, Read, Record, record
 from tests.support.operators import tables
 from tidemark.core.operators.joins import versions
-from tidemark.core.operators.joins.table_join import TOO_OLD, TableJoin
+from tidemark.core.operators.joins.judged_versions import TOO_OLD
+from tidemark.core.operators.joins.table_join import TableJoin
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import Segment
 

@@ -14,16 +14,16 @@ import polars as pl
 
 from tidemark.core.operators.identity import hex_texts, ids_of_rows
 from tidemark.core.operators.joins.answered_rows import AnsweredRows, answers_of
+from tidemark.core.operators.joins.judged_versions import judged_versions
 from tidemark.core.operators.joins.recorded_order import answers_in_recorded_order
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.table_state import LeftRows, TableState
 from tidemark.core.operators.joins.version_runs import DELETED, FROM, RANK
 from tidemark.core.operators.joins.versions import Versions
-from tidemark.core.operators.operator import Body, Frames, Mask, Numbers, TimePortion, missed
+from tidemark.core.operators.operator import Body, Frames, Mask, Numbers, TimePortion
 from tidemark.core.operators.ports import (
     APPEND,
     LATE,
-    REASON,
     ROWS,
     UPSERT,
     Port,
@@ -48,9 +48,6 @@ from tidemark.core.windows.pane import RETRACTED, REVISION
 
 Wait = Literal["event_time", "arrival"]
 TableKind = Literal["inner", "left"]
-
-TOO_OLD = "older than the table keeps versions"
-"""Reason of a late version."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +150,7 @@ class TableJoin(Body):
     def process(self, sides: Frames, state: TableState) -> Frames:
         """Add versions; let rows wait, or answer them at once."""
         rows, table = sides[self.left.name], sides[self.right.name]
-        versions, old = self._versions(table)
+        versions, old = judged_versions(table, self.keep_ms, self.allowed_lateness_ms, self.deleted)
         frames = {_late(self.right): old}
         if self.wait == "arrival":
             judge = JudgesByTime(self.allowed_lateness_ms)
@@ -170,22 +167,6 @@ class TableJoin(Body):
             passed = versions.filter(pl.col(FROM) < pl.col(WATERMARK))
             state.behind = passed.select(self.key).unique() if passed.height else None
         return frames
-
-    def _versions(self, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the versions that count, and the late ones."""
-        at_ms, w_ms = table[EVENT_TIME].to_numpy(), table[WATERMARK].to_numpy()
-        old = at_ms + self.keep_ms < w_ms
-        ends_ms = at_ms[old] + self.keep_ms + 1
-        late = missed(table.filter(pl.Series(old)), at_ms[old], ends_ms, ends_ms)
-        lateness_ms = self.allowed_lateness_ms
-        from_ms = np.maximum(at_ms, np.maximum(w_ms, NEVER_MS + lateness_ms) - lateness_ms)
-        deleted = (
-            pl.lit(value=False) if self.deleted is None else self.deleted.fill_null(value=False)
-        )
-        versions = table.with_columns(pl.Series(FROM, from_ms), deleted.alias(DELETED)).filter(
-            pl.Series(~old)
-        )
-        return versions, late.with_columns(pl.lit(TOO_OLD).alias(REASON))
 
     @property
     def _version_columns(self) -> list[str]:

@@ -24,6 +24,7 @@ from tidemark.core.operators.joins.version_runs import (
     reachable,
     sorted_versions,
 )
+from tidemark.core.operators.joins.version_spans import spans_of
 from tidemark.core.operators.operator import Changes, Mask, Numbers
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import conformed, in_one_chunk, lines_at, size_tier, total_bytes
@@ -83,6 +84,7 @@ class Versions:
         self._added: list[pl.DataFrame] = []
         self._reached_ms = NEVER_MS
         self._after_merge = 0
+        self._spans: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         """Return the number of stored versions."""
@@ -94,6 +96,22 @@ class Versions:
             versions = conformed(versions, self._schema)
             self._added.append(versions)
             self._put(versions)
+
+    def spans(self) -> pl.DataFrame:
+        """Return when each version is the answer of its key, see ``spans_of``; kept until a change.
+
+        Versions that no row can reach may be missing.
+        """
+        if self._spans is None:
+            none = pl.DataFrame(schema=self._schema)
+            every = pl.concat([none, *(run.frame().select(none.columns) for run in self._runs)])
+            self._spans = spans_of(every, self._key, self._keep_ms)
+        return self._spans
+
+    def drop_unreachable(self) -> None:
+        """Drop all versions that no row can reach, as of the last purge."""
+        if self._runs:
+            self._merge(slice(None))
 
     def visible(self, version_ms: Numbers, at_ms: Numbers) -> Mask:
         """Return which versions are not too old for rows at a time."""
@@ -189,6 +207,7 @@ class Versions:
 
     def _put(self, versions: pl.DataFrame) -> None:
         self._runs += self._runs_of(versions)
+        self._spans = None
         self._runs.sort(key=lambda run: run.height, reverse=True)
         begin = size_tier([run.height for run in self._runs], _MANY, _FEW)
         if begin is not None:
@@ -198,6 +217,7 @@ class Versions:
         """Merge runs into one, without the versions that no row can reach."""
         merged = pl.concat([run.frame() for run in self._runs[part]])
         self._runs[part] = self._runs_of(merged)
+        self._spans = None
         self._runs.sort(key=lambda run: run.height, reverse=True)
 
     def _runs_of(self, versions: pl.DataFrame) -> list[Run]:

@@ -1,0 +1,96 @@
+"""Joins with broadcast tables with drawn settings; topics are rows, versions, or both."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import polars as pl
+from hypothesis import strategies as st
+
+from tests.oracles.broadcast_join import Spec, Values
+from tests.support.logs import COLUMNS
+from tidemark.core.operators.joins.broadcast.operator import BroadcastJoin
+from tidemark.core.operators.joins.side import Kind, Side
+from tidemark.core.operators.joins.table_join import Wait
+from tidemark.core.operators.operator import Operator
+from tidemark.core.operators.ports import Input
+from tidemark.core.rows.copies import COPY
+
+LEFT = Side("left", COLUMNS, {"value": "value"})
+RIGHT = Side("right", COLUMNS, {"key": "key_right", "value": "value_right"})
+
+_SIDES = ((("t",), ("u",)), (("u",), ("t",)), (("t",), ("t", "u")), (("t", "u"), ("t",)))
+
+
+def _is_deleted(value: int | None) -> bool:
+    return value is not None and value % 3 == 0
+
+
+def _over(row: Values, version: Values) -> bool | None:
+    return None if row[1] is None or version[1] is None else row[1] >= version[1]
+
+
+def _equal(row: Values, version: Values) -> bool | None:
+    return None if row[1] is None or version[1] is None else row[1] == version[1]
+
+
+def _own(row: Values, version: Values) -> bool | None:
+    return row[0] is not None and row[0] == version[0] and _over(row, version)
+
+
+CONDITIONS: Mapping[str, tuple[pl.Expr | None, Callable[[Values, Values], bool | None]]] = {
+    "all": (None, lambda row, version: True),
+    "over": (pl.col("value") >= pl.col("value_right"), _over),
+    "equal": (pl.col("value_right") == pl.col("value"), _equal),
+    "own": (
+        (pl.col("value") >= pl.col("value_right")) & (pl.col("key") == pl.col("key_right")),
+        _own,
+    ),
+}
+
+
+@st.composite
+def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> Spec:
+    """Draw settings."""
+    left, right = draw(st.sampled_from(_SIDES))
+    condition = draw(st.sampled_from([*CONDITIONS]))
+    return Spec(
+        left,
+        right,
+        draw(st.sampled_from(("inner", "left", "semi", "anti"))),
+        draw(st.sampled_from((0, 3, 10, 1_000))),
+        draw(st.sampled_from((0, 2, 10, 50))),
+        draw(st.sampled_from(waits)),
+        _is_deleted if draw(st.booleans()) else lambda _: False,
+        condition,
+        CONDITIONS[condition][1],
+        draw(st.sampled_from((1, 2, 1_000_000))),
+    )
+
+
+def operator(spec: Spec, *, copied: bool = False) -> Operator:
+    """Return the operator that does what the oracle does.
+
+    ``copied``: it reads copies, in streams whose names end in ``#2``.
+    """
+    deleted = pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
+    body = BroadcastJoin(
+        ("key",),
+        ("key",),
+        LEFT,
+        RIGHT,
+        cast(Kind, spec.how),
+        spec.keep_ms,
+        CONDITIONS[spec.condition][0],
+        spec.lateness_ms,
+        cast(Wait, spec.wait),
+        deleted,
+        max_pairs=spec.max_pairs,
+        operator="joined",
+    )
+    streams = tuple(f"{topic}#2" for topic in spec.right) if copied else spec.right
+    columns: dict[str, Any] = {**COLUMNS, **({COPY: pl.Boolean()} if copied else {})}
+    inputs = (
+        Input(spec.left, ("key",), COLUMNS, frozenset(spec.left), "left"),
+        Input(streams, ("key",), columns, frozenset(spec.right), "right"),
+    )
+    return Operator("joined", inputs, body, horizon_ms=spec.lateness_ms + 1)

@@ -1,0 +1,30 @@
+"""The keyed state of a join with a broadcast table: a copy of the table, and rows that wait."""
+
+import polars as pl
+
+from tidemark.core.operators.joins.versions import Versions
+from tidemark.core.operators.paired_state import PairedState, Part
+from tidemark.core.operators.waiting_rows import WaitingRows
+
+
+class BroadcastState(PairedState):
+    """The versions of all keys, and the rows that wait for the clock."""
+
+    def __init__(self, versions: Versions, waiting: WaitingRows) -> None:
+        """Start empty."""
+        self.versions = versions
+        self.waiting = waiting
+        self.pairs_per_row = 1
+        """The most pairs per row among the rows answered together so far; no part of the state."""
+
+    def spans(self) -> pl.DataFrame:
+        """Return when each version is an answer (version_spans.py)."""
+        return self.versions.spans()
+
+    @property
+    def _parts(self) -> tuple[Part, Part]:
+        return self.versions, self.waiting
+
+    def open_windows(self) -> int:
+        """Return the number of versions, and of rows that wait."""
+        return len(self.versions) + len(self.waiting)
