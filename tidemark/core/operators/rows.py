@@ -94,7 +94,7 @@ def published_rows(
 
     In a batch, they keep the column SEGMENT.
     """
-    selected = rows.select(columns)
+    selected = rows[[*columns]]
     own = (selected if keeps_bytes else bytes_as_text(selected)).get_columns()
     place = [*_places(rows[SOURCE]), rows[OFFSET].alias("_offset"), rows[SUB_ROW].alias("_sub_row")]
     identity = [_ids(rows)] if by_id else place
@@ -113,8 +113,8 @@ def _places(sources: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return topic and partition of each source, computed once for each run of equal sources."""
     runs = sources.rle().struct.unnest()
     topic, partition = runs.select(places(pl.col("value"), "_topic", "_partition")).get_columns()
-    run_of = np.repeat(np.arange(runs.height), runs["len"].to_numpy())
-    return topic.gather(run_of), partition.gather(run_of)
+    run_of = pl.Series(np.repeat(np.arange(runs.height, dtype=np.uint32), runs["len"].to_numpy()))
+    return topic[run_of], partition[run_of]
 
 
 class NoState:
