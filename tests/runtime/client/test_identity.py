@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState as State
+from confluent_kafka import KafkaError, KafkaException
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client import identity
@@ -26,12 +27,20 @@ class Answered:
         return self._value
 
 
+class Moving:
+    """A future of a request that came to a broker that is not the coordinator any more."""
+
+    def result(self) -> Any:
+        raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
+
+
 class Cluster:
     """An admin client of a cluster with one group; brokers list it where its state is asked for."""
 
     def __init__(self, *clients: str, state: State = State.STABLE) -> None:
         members = [SimpleNamespace(client_id=client) for client in clients]
         self._group = SimpleNamespace(group_id="g", members=members, state=state)
+        self.moves = 0
 
     def list_consumer_groups(
         self, states: Collection[State] | None = None, **_: object
@@ -39,7 +48,12 @@ class Cluster:
         named = self._group.state in (states or ()) and self._group.state != State.UNKNOWN
         return Answered(SimpleNamespace(valid=[self._group] if states is None or named else []))
 
-    def describe_consumer_groups(self, names: list[str], **_: object) -> dict[str, Answered]:
+    def describe_consumer_groups(
+        self, names: list[str], **_: object
+    ) -> dict[str, Answered | Moving]:
+        if self.moves:
+            self.moves -= 1
+            return {"g": Moving()}
         return {"g": Answered(self._group)}
 
 
@@ -67,6 +81,12 @@ def _no_pause(monkeypatch):
 )
 def test_the_only_living_one_takes_nothing_over(others):
     assert took_over(Cluster(*others)) == 0
+
+
+def test_a_coordinator_that_changes_hides_no_process():
+    cluster = Cluster("g.0@0@elsewhere@7")
+    cluster.moves = 2
+    assert took_over(cluster) == NOW_MS
 
 
 def test_the_first_that_comes_after_another_takes_over():

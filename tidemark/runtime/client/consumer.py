@@ -24,6 +24,7 @@ from tidemark.errors import InfrastructureError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.callbacks import Callbacks
 from tidemark.runtime.client.clients import when_known
+from tidemark.runtime.client.membership import has_moved
 from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.messages.reader import MayGo, ObjectReader, Reader
 from tidemark.runtime.messages.received import ReceivedMessage
@@ -35,7 +36,9 @@ EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _STEP_S = 5.0
+_PAUSE_S = 0.1
 _UNSETTLED = "waiting for a transaction of the previous owner to end"
+_MOVED = "waiting for the coordinator of the group"
 _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost the membership
 
 
@@ -202,18 +205,26 @@ class Member:
     def _committed(
         self, consumer: Consumer, partitions: list[TopicPartition]
     ) -> list[TopicPartition]:
-        """Return committed offsets; waits until transactions of a previous owner have ended."""
+        """Return committed offsets.
+
+        Waits until transactions of a previous owner have ended, and while the coordinator of the
+        group changes.
+        """
 
         def ask() -> list[TopicPartition]:
             committed: list[TopicPartition] = consumer.committed(partitions, timeout=_STEP_S)
             return committed
 
-        def unsettled(_error: Exception) -> None:
-            _log.warning(_UNSETTLED)
-            self._listener.waiting(_UNSETTLED)
+        def wait(error: Exception) -> None:
+            reason = _UNSETTLED if _timed_out(error) else _MOVED
+            _log.warning(reason)
+            self._listener.waiting(reason)
+
+        def passes(error: Exception) -> bool:
+            return _timed_out(error) or has_moved(error)
 
         try:
-            return retry(ask, _timed_out, for_s=_PATIENCE_S, on_wait=unsettled)
+            return retry(ask, passes, for_s=_PATIENCE_S, pause_s=_PAUSE_S, on_wait=wait)
         except KafkaException as error:
             if _timed_out(error):
                 raise _stuck(partitions) from error

@@ -15,14 +15,16 @@ its group member.  A starting process looks for members with its own id:
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import ConsumerGroupState, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, MemberDescription
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client.clients import session_timeout_ms
+from tidemark.runtime.client.membership import has_moved
 from tidemark.runtime.config import Config
+from tidemark.runtime.retry import retry
 
 _TURN_MS = 60_000
 _MARGIN_S = 3.0
@@ -68,9 +70,14 @@ def _others(admin: AdminClient, group: str, process_id: str) -> list[int]:
     # On a fresh cluster, describing a group without members takes until the request times out.
     if group not in _groups(admin):
         return []
-    described = admin.describe_consumer_groups([group], request_timeout=_ANSWER_S)[group]
+
+    def ask() -> Sequence[MemberDescription]:
+        asked = admin.describe_consumer_groups([group], request_timeout=_ANSWER_S)
+        members: Sequence[MemberDescription] = asked[group].result().members
+        return members
+
     try:
-        members = described.result().members
+        members = retry(ask, has_moved, for_s=_ANSWER_S, pause_s=_PAUSE_S)
     except KafkaException:
         return []
     names = [member.client_id.split("@") for member in members]

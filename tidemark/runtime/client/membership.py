@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from tidemark.errors import InfrastructureError
 from tidemark.runtime.retry import poll
@@ -29,6 +29,12 @@ MOVED = {
     KafkaError.NOT_COORDINATOR,
 }
 """Errors of a request about a group while its coordinator changes; they pass by themselves."""
+
+
+def has_moved(error: Exception) -> bool:
+    """Return whether a request about a group failed because its coordinator changes."""
+    return isinstance(error, KafkaException) and error.args[0].code() in MOVED
+
 
 _VERSION = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")

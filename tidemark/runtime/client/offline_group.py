@@ -14,7 +14,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.clients import session_timeout_ms
-from tidemark.runtime.client.membership import MOVED
+from tidemark.runtime.client.membership import has_moved
 from tidemark.runtime.client.producer import Record, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.retry import poll, retry
@@ -41,16 +41,12 @@ def committed_offsets(
     try:
         return retry(
             lambda: consumer.committed(asked, timeout=timeout_s),
-            _has_moved,
+            has_moved,
             for_s=timeout_s,
             pause_s=_PAUSE_S,
         )
     finally:
         consumer.close()
-
-
-def _has_moved(error: Exception) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() in MOVED
 
 
 def delete_records(admin: AdminClient, ends: Mapping[Partition, int]) -> None:
