@@ -10,13 +10,13 @@ from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
-FIRST, HELD, BY_DAY, ONE_ROW, MARKET, SITE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FIRST, HELD, BY_DAY, ONE_ROW, *OTHERS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(
     ("name", "module", "session"),
-    list(zip(("pairs", "table", "site"), (FIRST, MARKET, SITE), SESSIONS, strict=True)),
+    list(zip(("pairs", "table", "site", "plant"), (FIRST, *OTHERS), SESSIONS, strict=True)),
 )
 def test_the_command_prints_what_the_page_shows(
     tmp_path, monkeypatch, capsys, name, module, session
