@@ -1,10 +1,15 @@
-"""Rows as JSON by columns have the bytes that polars and msgspec write row by row."""
+"""Rows as JSON by columns have the bytes that polars and msgspec write row by row.
 
+With the native library, where it is built, and without.
+"""
+
+import ctypes
 import math
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import polars as pl
@@ -15,6 +20,8 @@ from hypothesis import strategies as st
 
 from tidemark.core.rows.byte_text import bytes_as_text
 from tidemark.core.rows.time_text import times_as_text
+from tidemark.native import library
+from tidemark.serde import json_rows
 from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.json_rows import json_arrays, json_objects
 
@@ -81,31 +88,42 @@ def frames(draw: st.DrawFn, without: Sequence[pl.DataType] = ()) -> pl.DataFrame
     return frame[cut // 2 :]
 
 
+either_way = pytest.mark.parametrize(
+    "way", [None, library] if library else [None], ids=lambda way: "native" if way else "without"
+)
+
+
+@either_way
 @given(frames())
 @example(pl.DataFrame({"a": ['"' * 99_999, None, "\x00\x1f\x7f\u2028é" * 9_999]}))
 @example(pl.DataFrame({"a": [2**63 - 1, -(2**63), 0, 9, 10, 99, 100, -1]}))
-def test_objects_have_the_bytes_of_polars(rows: pl.DataFrame):
+def test_objects_have_the_bytes_of_polars(way: ctypes.CDLL | None, rows: pl.DataFrame):
     shown = times_as_text(bytes_as_text(rows))
     expected = shown.select(pl.struct(pl.all()).struct.json_encode()).to_series()
 
-    assert [*json_objects(rows)] == [text.encode() for text in expected]
+    with patch.object(json_rows, "library", way):
+        assert [*json_objects(rows)] == [text.encode() for text in expected]
 
 
+@either_way
 @given(frames())
 @example(pl.DataFrame({"a": ["a\tb" * 20_000, "c"], "b": [1e16, math.nan]}))
 @example(pl.DataFrame({"a": [1, None], "b": [None, Decimal("-0.10")]}))
-def test_arrays_have_the_bytes_of_msgspec(rows: pl.DataFrame):
+def test_arrays_have_the_bytes_of_msgspec(way: ctypes.CDLL | None, rows: pl.DataFrame):
     within = [name for name, dtype in rows.schema.items() if dtype != pl.Int128]
     rows = rows.select(within) if within else rows.clear()
     expected = [msgspec.json.encode(row) for row in times_as_text(rows).iter_rows()]
 
-    assert [*json_arrays(rows)] == expected
+    with patch.object(json_rows, "library", way):
+        assert [*json_arrays(rows)] == expected
 
 
-def test_integers_of_an_array_have_all_digits():
+@either_way
+def test_integers_of_an_array_have_all_digits(way: ctypes.CDLL | None):
     wide = pl.DataFrame({"a": [2**100, None, -5]}, {"a": pl.Int128()})
 
-    assert [*json_arrays(wide)] == [b"[%d]" % 2**100, b"[null]", b"[-5]"]
+    with patch.object(json_rows, "library", way):
+        assert [*json_arrays(wide)] == [b"[%d]" % 2**100, b"[null]", b"[-5]"]
 
 
 COLUMNS = st.lists(st.binary(max_size=20), max_size=8)

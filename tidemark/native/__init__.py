@@ -12,6 +12,9 @@ from pathlib import Path
 VARIABLE = "TIDEMARK_NATIVE"
 """``off``: run as if the library were not built."""
 
+_FUNCTIONS = ("tidemark_read", "tidemark_produce", "tidemark_json_rows")
+"""One of each file in C."""
+
 
 def _found() -> Path | None:
     """Return the library that is built, whatever its suffix; None without one."""
@@ -26,9 +29,12 @@ def _loaded() -> tuple[ctypes.CDLL | None, str]:
     if path is None:
         return None, "it is not built: 'make setup' builds it where a C compiler is"
     try:
-        return ctypes.CDLL(str(path)), ""
+        found = ctypes.CDLL(str(path))
     except OSError as error:
         return None, f"it cannot be loaded: {error}"
+    if not all(hasattr(found, name) for name in _FUNCTIONS):
+        return None, "it is of another version: 'make setup' builds it again"
+    return found, ""
 
 
 library, missing = _loaded()
