@@ -13,7 +13,7 @@ from tidemark.serde.records import RecordBatch
 from tidemark.statics.versions import StaticRows, StaticVersions
 
 
-def source_of(address, delimiter=","):
+def source_of(address, delimiter=None):
     """Return the plan of a static table with the columns k and v."""
     pipeline = Pipeline("p")
     left = pipeline.source("t", schema={"k": str, "at": int}, event_time="at", watermark=bounded(0))
