@@ -1,4 +1,4 @@
-"""Fire: a high temperature and then smoke in one room, and rooms whose sensor falls silent."""
+"""Fire: a high temperature and then smoke in one room, and sensors that fall silent."""
 
 from tidemark import Pipeline, absence, bounded, col, count, lit, max, sequence, step
 

@@ -29,7 +29,7 @@ class MatchedStream(Stream):
 
     @cached_property
     def timeouts(self) -> "MatchedStream":
-        """The partial matches whose time is over, with the same columns; those of timeouts are it.
+        """The partial matches that ran out of time, with the same columns; of timeouts, itself.
 
         A value of a step without rows is null, an aggregate of it is that of no rows.
         """

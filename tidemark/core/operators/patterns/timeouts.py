@@ -13,7 +13,7 @@ from tidemark.core.operators.ports import Port, late_port
 
 @dataclass(frozen=True)
 class PatternTimeouts(PatternMatch):
-    """The partial matches whose time is over; matches count for ``skip`` and are not published."""
+    """The partial matches that ran out of time; matches count for ``skip`` alone."""
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
