@@ -45,8 +45,8 @@ $(READY): requirements.lock pyproject.toml $(wildcard tidemark/native/*.[ch])
 	@$(BIN)/python -m tidemark.native
 	@touch $@
 
-demo: setup  ## run the game example on a Kafka of its own, show it, stop it
-	@$(BIN)/python -m examples.demo
+demo: setup  ## run PIPELINE, an example, on a Kafka of its own, show it, stop it
+	@$(BIN)/python -m examples.demo $(PIPELINE)
 
 up: setup  ## start Kafka and the services of PIPELINE, keep them running
 	@$(BIN)/python -m tidemark.embedded up $(PIPELINE) $(if $(PORT),--port $(PORT))

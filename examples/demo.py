@@ -1,4 +1,4 @@
-"""The game on a real Kafka, from start to end: ``make demo``.
+"""The game on a real Kafka, from start to end: ``make demo``; events_demo.py runs other examples.
 
 Alice, Frank, Bob and Carol pop bubbles.  Alice's phone loses its connection in the subway and
 delivers three pops minutes later.  They must count in the minute in which they happened.  A sink
@@ -26,12 +26,14 @@ from typing import Any
 from confluent_kafka import Consumer, Message
 from rich.console import Console
 
+from examples import events_demo
 from examples.game import game
 from tidemark.commands.interrupts import interrupts_first
 from tidemark.embedded import stack
 from tidemark.embedded.tools import tool
 from tidemark.errors import TidemarkError
 
+GAME = "examples.game"
 RAW = "moves"
 PARTITIONS = 2  # Alice and Frank are in one, Bob and Carol in the other
 DAY_MS = 86_400_000
@@ -308,11 +310,16 @@ def verdict(results: Results, rows: Mapping[tuple[str, int], int]) -> int:
 
 
 @interrupts_first()
-def run(folder: Path) -> int:
+def run(folder: Path, pipeline: str) -> int:
+    """Run the game, or the generated events of another example; return the exit status."""
+    return run_game(folder) if pipeline == GAME else events_demo.run(folder, pipeline)
+
+
+def run_game(folder: Path) -> int:
     """Start everything, play, and check the results."""
     began = time.monotonic()
     with console.status("starting Kafka, ingest, windowing, sessions and a sink into SQLite ..."):
-        running = stack.up(folder, "examples.game", raw_partitions=PARTITIONS, dies_with_us=True)
+        running = stack.up(folder, GAME, raw_partitions=PARTITIONS, dies_with_us=True)
     processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
     console.print(f"up in {time.monotonic() - began:.1f} s at {running.address}: {processes}")
     results = play(running.address)
@@ -326,7 +333,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="tidemark-demo-"))
     status = 1
     try:
-        status = run(folder)
+        status = run(folder, sys.argv[1] if len(sys.argv) > 1 else GAME)
     except TidemarkError as error:
         console.print(f"demo: {error}")
     except KeyboardInterrupt:

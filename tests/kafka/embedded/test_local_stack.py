@@ -119,6 +119,16 @@ def test_the_demo_counts_the_late_pops_and_leaves_nothing():
 
 
 @pytest.mark.long
+def test_the_demo_of_another_example_publishes_what_one_process_computes():
+    command = [sys.executable, "-m", "examples.demo", "examples.fire"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Right: Kafka has each result of one process, once." in done.stdout
+    assert_gone(done.stdout)
+
+
+@pytest.mark.long
 def test_an_interrupted_demo_leaves_nothing():
     with subprocess.Popen(
         [sys.executable, "-m", "examples.demo"], stdout=subprocess.PIPE, text=True, cwd=ROOT
