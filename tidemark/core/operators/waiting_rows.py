@@ -7,6 +7,8 @@ a run is read to release rows.  Runs of similar size are merged, as in log-struc
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from operator import itemgetter
 
 import numpy as np
 import polars as pl
@@ -61,7 +63,8 @@ class JudgesByTime:
 
     def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the late ones of rows, with the window of their event time."""
-        late = rows.filter(self.is_late(rows))
+        is_late = self.is_late(rows)
+        late = rows.filter(is_late) if is_late.any() else rows.clear()
         at_ms = late[EVENT_TIME].to_numpy()
         end_ms = at_ms + 1
         return missed(late, at_ms, end_ms, end_ms + self.allowed_lateness_ms)
@@ -84,6 +87,10 @@ class _Run:
     def height(self) -> int:
         """The number of rows that wait."""
         return sum(block.height for block in self.blocks) - self.begin
+
+    def timed(self) -> Iterator[tuple[int, Block]]:
+        """Yield each block with its last event time."""
+        return zip(self.last_ms, self.blocks, strict=True)
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """Yield the rows that wait; each block is loaded when it is its turn."""
@@ -138,7 +145,8 @@ class WaitingRows:
 
         ``rows``: of a segment, or of a batch; rows that wait do not keep SEGMENT.
         """
-        accepted = rows.filter(~self._judge.is_late(rows)).drop(SEGMENT, strict=False)
+        is_late = self._judge.is_late(rows)
+        accepted = rows.filter(~is_late) if is_late.any() else rows
         if accepted.height:
             accepted = self._conformed(accepted)
             self._fresh.append(accepted)
@@ -172,8 +180,7 @@ class WaitingRows:
         The next time is found only after the rows before the last one are released.
         """
         while True:
-            firsts = (run.last_ms[0] for run in self._runs if run.next_ms < clock_ms)
-            stop_ms = min(clock_ms, min(firsts, default=clock_ms) + 1)
+            stop_ms = self._stop_ms(clock_ms)
             yield stop_ms
             if stop_ms >= clock_ms:
                 return
@@ -182,13 +189,27 @@ class WaitingRows:
         """Whether a row is before ``clock_ms``."""
         return any(run.next_ms < clock_ms for run in self._runs)
 
+    def _stop_ms(self, clock_ms: int) -> int:
+        """Return the time behind as many blocks as make a large one together, at least one."""
+        stop_ms, rows, size = NEVER_MS, 0, 0
+        most_bytes = self._store.frame_bytes
+        for last_ms, block in merge(*(run.timed() for run in self._runs), key=itemgetter(0)):
+            rows, size = rows + block.height, size + block.size_bytes
+            is_large = rows > _BLOCK_ROWS or size > (most_bytes or size)
+            if is_large and stop_ms > NEVER_MS:
+                return stop_ms
+            stop_ms = last_ms + 1
+            if stop_ms > clock_ms:
+                break
+        return clock_ms
+
     def release(self, clock_ms: int) -> pl.DataFrame | None:
         """Remove and return the rows before ``clock_ms``, in order; None without such rows."""
         due = self._drop(clock_ms)
         if not due:
             return None
         self._has_released = True
-        return pl.concat(due).sort(_ORDER)
+        return due[0] if len(due) == 1 else pl.concat(due).sort(_ORDER)
 
     def _drop(self, clock_ms: int) -> list[pl.DataFrame]:
         due = [rows for run in self._runs for rows in run.release(clock_ms)]
@@ -229,7 +250,10 @@ class WaitingRows:
 
     def _conformed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return rows with the columns of the stream as it is now, behind those of the segment."""
-        lead = [name for name in rows.columns if name.startswith("@")]
+        lead = [name for name in rows.columns if name.startswith("@") and name != SEGMENT]
+        names = [*lead, *(name for name in self._columns if name not in lead)]
+        if not set(names) - set(rows.columns):
+            return rows[names]
         own = (
             pl.col(name) if name in rows.columns else pl.lit(None, dtype).alias(name)
             for name, dtype in self._columns.items()
