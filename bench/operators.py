@@ -1,4 +1,4 @@
-"""Measure windows and joins: rows and panes per second, and bytes of state per open key.
+"""Measure windows, joins and patterns: rows and panes per second, and bytes of state.
 
 python -m bench.operators [--rows 1000000] [--segment 20000] [--only sessions]
 
@@ -6,7 +6,7 @@ One core folds rows into count and sum, segment by segment, as a task does.  The
 each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
 open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
 are CPU time of the process, which other work on the machine distorts less than wall time.
-joins/kernel.py says how joins are measured.
+joins/kernel.py and patterns.py say how joins and patterns are measured.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
+from bench import patterns
 from bench.joins import kernel as joins
 from bench.meter import Meter, Numbers, rows_of, segments
 from tidemark.core.aggregates import constructors as aggregates
@@ -79,6 +80,14 @@ def main() -> None:
     for name, join in joins.cases():
         if name.startswith(asked.only):
             print(joins.measured(join(), asked.rows, asked.segment), flush=True)
+    print(
+        "\n| pattern | keys | rows that fit | µs a row | µs a row that fits "
+        "| ms a segment: median, most | results | state, bytes |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for name, pattern in patterns.cases():
+        if name.startswith(asked.only):
+            print(patterns.measured(pattern(), asked.rows, asked.segment), flush=True)
 
 
 def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:

@@ -59,7 +59,7 @@ ALLOWED = {
     ("operators/waiting_rows.py", "_run"): "blocks of rows",
     ("operators/patterns/partial.py", "unpacked"): "keys with partial matches that have such rows",
     ("operators/patterns/key_run.py", "run"): "rows that a partial match may take, or that end one",
-    ("operators/patterns/key_runs.py", "results_until"): "keys with such rows, and those rows",
+    ("operators/patterns/key_runs.py", "run_keys"): "keys with such rows, and those rows",
     ("operators/aligned/state.py", "_keep"): "slices of a segment",
     ("operators/aligned/state.py", "add_behind"): "slices of a segment",
     ("operators/aligned/state.py", "_of_windows"): "windows that are due",

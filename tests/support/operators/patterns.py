@@ -146,6 +146,28 @@ def specs(draw: st.DrawFn) -> PatternSpec:
     )
 
 
+@st.composite
+def one_row_specs(draw: st.DrawFn) -> PatternSpec:
+    """Draw a pattern of which each partial match has one row: see one_row.py."""
+    within_ms, most = draw(st.sampled_from((4, 10, 25))), draw(st.sampled_from((1000, 3, 1)))
+    first, other, ban = (draw(st.sampled_from(RANGES[:-1])) for _ in range(3))
+    nevers = draw(st.sampled_from(((), (), (ban,))))
+    form = draw(st.sampled_from(("pair", "pair", "pair", "absence", "twice")))
+    if form == "absence":
+        never = draw(st.sampled_from(((first,), (ban,), (first, ban))))
+        return PatternSpec((StepSpec(first),), within_ms, never, max_partial=most)
+    if form == "twice":
+        steps: tuple[StepSpec, ...] = (StepSpec(first, least=2, most=2),)
+        skip = draw(st.sampled_from((Skip("past_last"), Skip("none"), Skip("to_next"))))
+        return PatternSpec(steps, within_ms, (), skip, most)
+    to_b = (Skip("to_first", "b"), Skip("to_last", "b"))
+    skips = (Skip("past_last"), Skip("past_last"), Skip("none"), Skip("to_next"), *to_b)
+    skip = draw(st.sampled_from(skips))
+    is_any = skip.to not in ("none", "to_next") and draw(st.booleans())
+    second = StepSpec(other, "followed_by_any" if is_any else "followed_by", never=nevers)
+    return PatternSpec((StepSpec(first), second), within_ms, (), skip, most)
+
+
 VALUES: dict[str, StepValue] = {
     "first": Value(0, "value", first=True),
     "last": Value(0, "value"),

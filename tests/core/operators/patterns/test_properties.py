@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.pattern import Result, run_pattern
 from tests.support.logs import cut_segments, event_logs, raws, recordings
-from tests.support.operators.patterns import operator, specs
+from tests.support.operators.patterns import one_row_specs, operator, specs
 from tests.support.running import Incidents, Task, incidents, late_row
 from tidemark.core.operators.patterns.operator import TIMEOUTS
 from tidemark.core.operators.ports import LATE, REASON, ROWS
@@ -75,7 +75,7 @@ def in_any_order(steps):
     return [sorted(step, key=repr) for step in steps]
 
 
-@given(event_logs(), specs(), incidents())
+@given(event_logs(), specs() | one_row_specs(), incidents())
 def test_matches_and_timeouts_are_the_oracles_whatever_is_restored_or_purged(log, spec, happen):
     expected = run_pattern(log.segments, log.topics, spec.rules)
 
@@ -87,7 +87,7 @@ def test_matches_and_timeouts_are_the_oracles_whatever_is_restored_or_purged(log
     assert sorted(made.refused) == sorted(expected.refused)
 
 
-@given(st.data(), event_logs(), specs())
+@given(st.data(), event_logs(), specs() | one_row_specs())
 def test_cuts_change_no_result_and_not_their_order(data, log, spec):
     cut = data.draw(cut_segments(log.segments))
 
@@ -98,7 +98,7 @@ def test_cuts_change_no_result_and_not_their_order(data, log, spec):
     assert parts.refused == whole.refused
 
 
-@given(st.data(), raws(), specs())
+@given(st.data(), raws(), specs() | one_row_specs())
 def test_all_recordings_of_the_raw_records_give_the_same(data, raw, spec):
     runs = []
     for log in (data.draw(recordings(raw)), data.draw(recordings(raw))):

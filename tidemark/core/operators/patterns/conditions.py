@@ -7,14 +7,16 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Numbers
+from tidemark.core.operators.operator import Mask, Numbers
 from tidemark.core.operators.patterns.automaton import Question
 from tidemark.core.operators.patterns.partial import Refs, place_of, step_of
 from tidemark.core.operators.patterns.pattern import Pattern, Step
 from tidemark.core.operators.patterns.step_rows import StepRows
+from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_values import row_values
 
 _NO_PLACE = -1
+_FITS = "@fits"
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,40 @@ class Conditions:
     pattern: Pattern
     columns: Mapping[str, pl.DataType]
 
+    def fits(self, rows: pl.DataFrame) -> Mask:
+        """Mark the rows that fulfil a condition."""
+        found = self._evaluated([pl.any_horizontal(*self._conditions).alias(_FITS)], rows)
+        return self.bits(rows) != 0 if found is None else _mask(found[0])
+
     def bits(self, rows: pl.DataFrame) -> Numbers:
         """Return the bits of each row; a condition that is null or fails does not hold."""
+        found = self._evaluated(self._conditions, rows)
+        if found is None:
+            own = rows[list(self.columns)]
+            found = [row_values(each, own, pl.Boolean())[0] for each in self._conditions]
         bits = np.zeros(rows.height, np.int64)
-        own = rows.select(*self.columns)
-        for number, condition in enumerate(self.pattern.conditions):
-            holds, _ = row_values(condition, own, pl.Boolean())
-            bits |= holds.fill_null(value=False).to_numpy().astype(np.int64) << number
+        for number, holds in enumerate(found):
+            bits |= _mask(holds).astype(np.int64) << number
         return bits
+
+    @cached_property
+    def _conditions(self) -> Sequence[pl.Expr]:
+        return [
+            condition.cast(pl.Boolean).alias(f"@{number}")
+            for number, condition in enumerate(self.pattern.conditions)
+        ]
+
+    def _evaluated(
+        self, expressions: Sequence[pl.Expr], rows: pl.DataFrame
+    ) -> Sequence[pl.Series] | None:
+        """Return the values of all rows, None if an expression fails on some of them."""
+        own = rows[list(self.columns)]
+        try:
+            return own.with_columns(expressions).get_columns()[own.width :]
+        except MemoryError:  # which says nothing about the rows
+            raise
+        except FAILURES:  # a user's condition may raise anything
+            return None
 
     def answers(self, asked: Sequence[Question], rows: StepRows) -> list[bool]:
         """Return whether the condition on earlier rows holds for each question."""
@@ -48,7 +76,7 @@ class Conditions:
         self, step: Step, on: pl.Expr, asked: Sequence[Question], rows: StepRows
     ) -> Sequence[bool]:
         places = np.array([each.place for each in asked])
-        frame = rows.rows(places).select(*self.columns)
+        frame = rows.rows(places)[list(self.columns)]
         for number, names in self._earlier[step.name].items():
             of_step = np.array([_last_of(each.refs, number) for each in asked])
             earlier = rows.rows_or_null(of_step)
@@ -75,3 +103,9 @@ def _last_of(refs: Refs, step: int) -> int:
     """Return the place of the last row of a step, -1 without one."""
     places = (place_of(ref) for ref in reversed(refs) if step_of(ref) == step)
     return next(places, _NO_PLACE)
+
+
+def _mask(holds: pl.Series) -> Mask:
+    known = holds.fill_null(value=False) if holds.null_count() else holds
+    mask: Mask = known.to_numpy()
+    return mask

@@ -6,28 +6,22 @@ may take, or that end one.
 
 from collections.abc import Container, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tidemark.core.operators.patterns.automaton import Automaton, Question, Row
+from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT
 from tidemark.core.operators.patterns.partial import Partial, Refs, place_of
 from tidemark.core.time.segment import FOREVER_MS
 
-Kind = Literal["match", "timeout", "refused"]
-
 
 class Found(NamedTuple):
-    """A result of a key; sorts in the order of results.
+    """A finding of a key: the fields are as those of ``Findings``."""
 
-    ``at_ms``: the time of the row or timer that decides it.  ``is_timer``: timers come after the
-    rows of their time.  ``place``: of the row that decides it, for timers of the first row.
-    ``number``: its position among the results of the key.
-    """
-
+    kind: int
     at_ms: int
     is_timer: bool
     place: int
     number: int
-    kind: Kind
     refs: Refs
 
 
@@ -106,7 +100,7 @@ class KeyRun:
         begin = 0
         for refs in complete:
             if place_of(refs[0]) >= begin:
-                self._add(row.at_ms, row.place, "match", refs)
+                self._add(row.at_ms, row.place, MATCH, refs)
                 begin = max(begin, self.automaton.may_begin_from(refs))
         self._drop_before(begin)
 
@@ -121,17 +115,17 @@ class KeyRun:
             if each.first < begin:
                 continue
             if automaton.is_match_in_the_end(each):
-                self._add(at_ms, each.first, "match", each.refs, is_timer=True)
+                self._add(at_ms, each.first, MATCH, each.refs, is_timer=True)
                 begin = max(begin, automaton.may_begin_from(each.refs))
             elif not each.closed & automaton.complete:
-                self._add(at_ms, each.first, "timeout", each.refs, is_timer=True)
+                self._add(at_ms, each.first, TIMEOUT, each.refs, is_timer=True)
         self._drop_before(begin)
         self._due_ms = self._first_due_ms()
 
     def _add(
-        self, at_ms: int, place: int, kind: Kind, refs: Refs, *, is_timer: bool = False
+        self, at_ms: int, place: int, kind: int, refs: Refs, *, is_timer: bool = False
     ) -> None:
-        self.found.append(Found(at_ms, is_timer, place, len(self.found), kind, refs))
+        self.found.append(Found(kind, at_ms, is_timer, place, len(self.found), refs))
 
     def _drop_before(self, begin: int) -> None:
         """Drop the partial matches that begin before a place."""
@@ -142,5 +136,5 @@ class KeyRun:
         """Refuse the oldest first rows while there are too many partial matches."""
         while len(self.partials) > self.automaton.max_partial:
             oldest = min(self.partials, key=lambda each: each.first)
-            self._add(row.at_ms, row.place, "refused", oldest.refs[:1])
+            self._add(row.at_ms, row.place, REFUSED, oldest.refs[:1])
             self._drop_before(oldest.first + 1)

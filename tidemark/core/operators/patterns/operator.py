@@ -8,16 +8,18 @@ takes the rows of each key that has partial matches, or that gets one.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
+from tidemark.core.operators.operator import Body, Frames, Numbers, TimePortion, missed
 from tidemark.core.operators.patterns.automaton import Automaton
 from tidemark.core.operators.patterns.conditions import Conditions
-from tidemark.core.operators.patterns.key_run import Found, Kind
-from tidemark.core.operators.patterns.key_runs import results_until
-from tidemark.core.operators.patterns.partial import place_of
+from tidemark.core.operators.patterns.engines import Engines
+from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT, Findings
+from tidemark.core.operators.patterns.one_row import OneRowPattern
+from tidemark.core.operators.patterns.partial import STEP_BITS
 from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.results import MatchResults
 from tidemark.core.operators.patterns.state import Matching, PartialMatches, PatternState
@@ -26,16 +28,14 @@ from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.operators.ports import LATE, OWN, REASON, ROWS, Port, late_port
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import lines_at
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS, SOURCE
 
 TIMEOUTS = "timeouts"
 """Port of partial matches whose time is over."""
 
-DECIDED = "@decided"
-"""Column of results, Int64 ms: the time of the row or timer that decides them."""
-
-_PORTS: Mapping[Kind, str] = {"match": ROWS, "timeout": TIMEOUTS, "refused": LATE}
+_KINDS = {ROWS: MATCH, TIMEOUTS: TIMEOUT, LATE: REFUSED}
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ class PatternMatch(Body):
         return MatchResults(self.key, steps, self.values, self.columns)
 
     @cached_property
-    def _automaton(self) -> Automaton:
-        return Automaton(self.pattern, self.max_partial)
-
-    @cached_property
     def _conditions(self) -> Conditions:
         return Conditions(self.pattern, self.columns)
+
+    @cached_property
+    def _engines(self) -> Engines:
+        automaton = Automaton(self.pattern, self.max_partial)
+        return Engines(automaton, self._conditions, self.key, OneRowPattern.of(automaton))
 
     @cached_property
     def _stored(self) -> dict[str, pl.DataType]:
@@ -100,8 +101,9 @@ class PatternMatch(Body):
         """Let the rows wait that may count; those that W has passed are late."""
         (rows,) = sides.values()
         if not self.pattern.counts_every_row and rows.height:
-            may_count = pl.Series(self._conditions.bits(rows) != 0)
-            rows = rows.filter(may_count | JudgesByTime().is_late(rows))
+            may_count = self._conditions.fits(rows)
+            is_late = JudgesByTime().is_late(rows).to_numpy()
+            rows = lines_at(rows, np.flatnonzero(may_count | is_late))
         late = state.waiting.take(rows)
         return {LATE: self._late(late, "late")}
 
@@ -114,25 +116,22 @@ class PatternMatch(Body):
 
     def advance(self, state: PatternState, before_ms: int, clock_ms: int) -> Frames:
         """Return what the rows and timers that the clock has passed decide."""
-        frames = self._advanced(state, before_ms, clock_ms)
-        return {port: frame.drop(DECIDED) for port, frame in frames.items()}
+        return _frames(self._advanced(state, before_ms, clock_ms))
 
     def advance_each(self, state: PatternState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
         """Return the results of ``advance`` for each segment: the first whose clock passes them."""
-        made = {}
-        for port, frame in self._advanced(state, before_ms, clock_ms[-1]).items():
-            decided_ms = frame[DECIDED].to_numpy()
-            segment = np.searchsorted(np.array(clock_ms), decided_ms, "right")
-            made[port] = frame.drop(DECIDED).with_columns(pl.Series(SEGMENT, segment, pl.Int64))
+        made, clocks_ms = {}, np.array(clock_ms)
+        for port, each in self._advanced(state, before_ms, clock_ms[-1]).items():
+            segment = np.searchsorted(clocks_ms, each.at_ms, "right")
+            made[port] = each.frame.hstack([pl.Series(SEGMENT, segment)])
         return made
 
-    def _advanced(self, state: PatternState, before_ms: int, clock_ms: int) -> Frames:
+    def _advanced(self, state: PatternState, before_ms: int, clock_ms: int) -> "_Results":
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
         parts = [self._taken(state, stop_ms) for stop_ms in state.waiting.stops(clock_ms)]
-        return {
-            port: pl.concat([part[port] for part in parts], how="vertical_relaxed")
-            for port in parts[0]
-        }
+        if len(parts) == 1:
+            return parts[0]
+        return {port: _PortResults.joined([part[port] for part in parts]) for port in parts[0]}
 
     def advance_in_portions(
         self, state: PatternState, before_ms: int, clock_ms: int
@@ -140,40 +139,48 @@ class PatternMatch(Body):
         """Yield the results of a stretch of time after those of the one before."""
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
         for stop_ms in state.waiting.stops(clock_ms):
-            frames = self._taken(state, stop_ms)
-            yield TimePortion({p: frame.drop(DECIDED) for p, frame in frames.items()}, stop_ms)
+            yield TimePortion(_frames(self._taken(state, stop_ms)), stop_ms)
 
     def pending(self, state: PatternState) -> bool:
         """Whether rows wait, or partial matches whose time ends."""
         return state.open_windows() > 0
 
-    def _taken(self, state: PatternState, stop_ms: int) -> Frames:
+    def _taken(self, state: PatternState, stop_ms: int) -> "_Results":
         """Return the results that rows and timers before ``stop_ms`` decide, by port."""
-        due, rows = state.waiting.release(stop_ms), pl.DataFrame(schema=self._stored)
-        found = results_until(
-            self._automaton,
-            self._conditions,
-            self.key,
-            state.matching,
-            rows if due is None else due.select(*self._stored),
-            stop_ms,
-        )
-        by_port: dict[str, list[Found]] = {port.name: [] for port in self.outputs}
-        for each in found:
-            if _PORTS[each.kind] in by_port:
-                by_port[_PORTS[each.kind]].append(each)
+        due = state.waiting.release(stop_ms)
+        rows = pl.DataFrame(schema=self._stored) if due is None else due[list(self._stored)]
+        found = self._engines.findings_until(stop_ms, rows, state.matching)
+        by_port = {port.name: found.of_kind(_KINDS[port.name]) for port in self.outputs}
         return {
-            port: self._frame(port, some, state.matching.rows).with_columns(
-                pl.Series(DECIDED, [each.at_ms for each in some], pl.Int64)
-            )
+            port: _PortResults(self._frame(port, some, state.matching.rows), some.at_ms)
             for port, some in by_port.items()
         }
 
-    def _frame(self, port: str, found: Sequence[Found], rows: StepRows) -> pl.DataFrame:
+    def _frame(self, port: str, found: Findings, rows: StepRows) -> pl.DataFrame:
         if port != LATE:
             return self._results.frame(found, rows)
-        own = rows.rows(np.array([place_of(each.refs[0]) for each in found], np.int64))
+        own = rows.rows(found.first_refs >> STEP_BITS)
         at_ms = own[EVENT_TIME].to_numpy()
         reason = f"more than {self.max_partial} partial matches"
-        late = missed(own, at_ms, at_ms + 1, at_ms + 1)
-        return self._late(late, reason)
+        return self._late(missed(own, at_ms, at_ms + 1, at_ms + 1), reason)
+
+
+class _PortResults(NamedTuple):
+    """Results of a port, and the time of the row or timer that decides each."""
+
+    frame: pl.DataFrame
+    at_ms: Numbers
+
+    @classmethod
+    def joined(cls, parts: Sequence["_PortResults"]) -> "_PortResults":
+        """Return the results of all parts, in order."""
+        frames, at_ms = zip(*parts, strict=True)
+        return cls(pl.concat(frames, how="vertical_relaxed"), np.concatenate(at_ms))
+
+
+_Results = Mapping[str, _PortResults]
+"""Results by port."""
+
+
+def _frames(results: _Results) -> Frames:
+    return {port: each.frame for port, each in results.items()}

@@ -11,6 +11,9 @@ from tidemark.core.aggregates.lists import unflattened
 STEP_BITS = 6
 """A row of a match is one number: its place, shifted by this, and the number of its step."""
 
+HEAD = 4
+"""The numbers before the rows of a packed partial match: time, closed targets, stage, and size."""
+
 _STEP = (1 << STEP_BITS) - 1
 
 Refs = tuple[int, ...]
@@ -57,7 +60,7 @@ class Partial(NamedTuple):
 def packed(partials: Sequence[Sequence[Partial]]) -> pl.Series:
     """Return the partial matches of each key as a list of numbers.
 
-    Of each partial match: time, closed targets, stage, number of rows, rows.
+    Of each partial match: the ``HEAD``, then its rows.
     """
     numbers, sizes = list[int](), list[int]()
     for some in partials:
@@ -76,8 +79,8 @@ def unpacked(lists: pl.Series) -> list[list[Partial]]:
     for stop in np.cumsum(lists.list.len().to_numpy()).tolist():
         some = []
         while at < stop:
-            first_ms, closed, stage, size = numbers[at : at + 4]
-            some.append(Partial(first_ms, closed, stage, tuple(numbers[at + 4 : at + 4 + size])))
-            at += 4 + size
+            first_ms, closed, stage, size = numbers[at : at + HEAD]
+            at += HEAD + size
+            some.append(Partial(first_ms, closed, stage, tuple(numbers[at - size : at])))
         found.append(some)
     return found

@@ -1,6 +1,6 @@
 """The results of a pattern as columns: matches and timeouts, with values of their rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -9,10 +9,11 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
+from tidemark.core.aggregates.lists import unflattened
 from tidemark.core.aggregates.stable_hash import mixed
 from tidemark.core.operators.identity import Ids, hex_texts, ids_of_rows
 from tidemark.core.operators.operator import Numbers
-from tidemark.core.operators.patterns.key_run import Found
+from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.partial import STEP_BITS
 from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
 from tidemark.core.operators.patterns.step_values import (
@@ -107,16 +108,15 @@ class MatchResults:
             for step, functions in by_step.items()
         )
 
-    def frame(self, found: Sequence[Found], rows: StepRows) -> pl.DataFrame:
+    def frame(self, found: Findings, rows: StepRows) -> pl.DataFrame:
         """Return results in the order of ``found``."""
-        if not found:
+        sizes = found.sizes
+        if not sizes.size:
             return pl.DataFrame(schema=self.shown)
-        refs = np.array([ref for each in found for ref in each.refs])
-        sizes = np.array([len(each.refs) for each in found])
         flat = _Flat(
             np.repeat(np.arange(sizes.size), sizes),
-            refs & (1 << STEP_BITS) - 1,
-            rows.rows(refs >> STEP_BITS),
+            found.refs & (1 << STEP_BITS) - 1,
+            rows.rows(found.refs >> STEP_BITS),
         )
         begins = np.searchsorted(flat.result, np.arange(sizes.size))
         values = self._values(flat, sizes.size)
@@ -126,10 +126,10 @@ class MatchResults:
                 hex_texts(ID, _ids(flat, begins)),
                 *bytes_as_text(pl.DataFrame([*keys, *values.values()])),
                 self._matched(flat, sizes.size),
-                pl.Series(EVENT_TIME_MS, [each.at_ms for each in found]),
+                pl.Series(EVENT_TIME_MS, found.at_ms),
             ]
         )
-        return frame.select(*self.shown)
+        return frame[list(self.shown)]
 
     def _values(self, flat: _Flat, count: int) -> dict[str, pl.Series]:
         """Return the values of ``count`` results by name."""
@@ -164,13 +164,7 @@ class MatchResults:
             pl.col(OFFSET).alias("offset"),
             pl.col(SUB_ROW).alias("sub_row"),
         )
-        lists = (
-            pl.DataFrame([frame.to_struct(MATCHED), pl.Series("result", flat.result)])
-            .group_by("result", maintain_order=True)
-            .agg(MATCHED)
-        )
-        assert lists.height == count, "a result without rows"
-        return lists[MATCHED]
+        return unflattened(flat.result, frame.to_struct(MATCHED), count)
 
 
 def _ids(flat: _Flat, begins: Numbers) -> Ids:

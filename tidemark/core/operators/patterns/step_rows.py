@@ -41,7 +41,7 @@ class StepRows:
     def add(self, rows: pl.DataFrame) -> Numbers:
         """Add rows, which are behind all others in order; return their places."""
         first = self._next
-        self._append(rows.select(*self._columns), first)
+        self._append(rows[list(self._columns)], first)
         return np.arange(first, self._next)
 
     def _append(self, rows: pl.DataFrame, first: int) -> None:
