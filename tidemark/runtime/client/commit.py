@@ -12,6 +12,7 @@ replicas".
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -29,6 +30,7 @@ from tidemark.runtime.client.transaction import (
 )
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import held_bytes
+from tidemark.runtime.messages.native_sender import native_sender
 
 # Errors of an offset commit while the group or its coordinator changes; they pass by themselves.
 _PASSING = {
@@ -73,7 +75,15 @@ def outbox(config: Config, transactional_id: str, on_wait: OnWait, watch: WatchC
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
         timeout_ms = config.transaction_timeout_ms
-        return Transaction(producer, on_wait, timeout_ms, watch, held=HeldRecords(most_bytes))
+        sender = native_sender(config, producer)
+        return Transaction(
+            producer,
+            on_wait,
+            timeout_ms,
+            watch,
+            held=HeldRecords(most_bytes),
+            own_send=None if sender is None else sender.send,
+        )
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)
     if config.guarantee == "at-least-once":
@@ -177,7 +187,7 @@ class OffsetsFirst:
         """Commit the offsets, then write the held records and wait until the broker has them."""
         require_real(offsets)
         _commit_offsets(offsets, consumer, self._on_wait)
-        self._held.send(self._producer)
+        self._held.send(partial(send, self._producer))
         self._held.clear()
         flush(self._producer, self._failures, STEP_S, self._on_wait)
 

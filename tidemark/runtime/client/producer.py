@@ -13,6 +13,9 @@ from tidemark.serde.binary_column import BinaryColumn
 Record = tuple[bytes, bytes | None]
 """Key and value of a record; the value of a tombstone is None."""
 
+Send = Callable[[str, int, Sequence[bytes | None], Sequence[bytes | None]], None]
+"""Puts records into the queue of a producer: topic, partition, keys, values."""
+
 _BUFFER_WAIT_S = 0.05
 _RECORD_BYTES = 128  # of a record beside its value: the key, and Python's objects
 _MOST_HELD_BYTES = 64 * 2**20
@@ -108,10 +111,10 @@ class HeldRecords:
         self._records.append((topic, partition, keys, values))
         self._bytes += size_bytes(values)
 
-    def send(self, producer: Producer) -> None:
+    def send(self, send: Send) -> None:
         """Put all records into the producer's queue, in order; keep them."""
         for records in self._records:
-            send(producer, *records)
+            send(*records)
 
     def clear(self) -> None:
         """Forget all records."""

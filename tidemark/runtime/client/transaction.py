@@ -8,13 +8,14 @@ is written again in a new transaction, with the new generation (docs/decisions/0
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tidemark.errors import InfrastructureError
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.membership import OUTDATED, Membership, later_membership
-from tidemark.runtime.client.producer import HeldRecords, send
+from tidemark.runtime.client.producer import HeldRecords, Send, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FENCED
 from tidemark.runtime.retry import retry
@@ -61,14 +62,16 @@ class Transaction:
         *,
         of_member: bool = True,
         held: HeldRecords | None = None,
+        own_send: Send | None = None,
     ) -> None:
         """Fence an earlier process with the same transactional id, and end its transaction.
 
         ``timeout_ms``: how long the broker keeps a transaction open.  ``of_member``: whether the
         offsets are those of a member of a group, which may rebalance during a commit.  ``held``:
-        keeps the output of such a member.
+        keeps the output of such a member.  ``own_send``: instead of the calls of ``producer``.
         """
         self._producer = producer
+        self._send = own_send or partial(send, producer)
         self._of_member = of_member
         self._written = held or HeldRecords()
         self._on_wait = on_wait
@@ -110,7 +113,7 @@ class Transaction:
             if self._of_member:
                 self._written.add(topic, partition, keys, values)
             with self._explained():
-                send(self._producer, topic, partition, keys, values)
+                self._send(topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
         """Commit what was written together with ``offsets``: at least one, none negative.
@@ -147,7 +150,7 @@ class Transaction:
             with self._explained():
                 if again:
                     self.begin()
-                    self._written.send(self._producer)
+                    self._written.send(self._send)
                 self._persist(
                     lambda: self._producer.send_offsets_to_transaction(
                         list(offsets), membership.metadata, STEP_S

@@ -34,6 +34,10 @@ _OWN_FUNCTIONS = {
     "tidemark_copy": (None, [_ADDRESS, _ADDRESS]),
     "tidemark_failed": (_ADDRESS, [_ADDRESS, _COUNT]),
     "tidemark_release": (None, [_ADDRESS]),
+    "tidemark_produce": (
+        _COUNT,
+        [_ADDRESS, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _COUNT, _COUNT, _ADDRESS],
+    ),
 }
 
 _CALLED_BY_C = (

@@ -1,0 +1,140 @@
+"""Both ways of a transaction to send records write the same, through full queues and failures."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from tidemark.partition import Partition
+from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
+from tidemark.runtime.client.transaction import Transaction
+from tidemark.runtime.config import Config
+from tidemark.runtime.messages.librdkafka import clients as functions
+from tidemark.runtime.messages.native_sender import native_sender
+
+SIZES = (0, 1, 7, 200, 4_095, 65_536, 1_000_000)
+Bytes = bytes | None
+
+
+class Column(list[Bytes]):
+    """Values that know their Arrow array, which is a slice of a longer one."""
+
+    def __arrow_array__(self, type: Any = None) -> pa.Array:  # noqa: A002
+        return pa.array([b"before", *self, b"after"], pa.large_binary())[1:-1]
+
+
+@pytest.fixture(params=("native", "objects"))
+def way(request: pytest.FixtureRequest) -> str:
+    if request.param == "native" and functions() is None:
+        pytest.skip("the native library is not built")
+    return str(request.param)
+
+
+@pytest.fixture
+def config(broker: str) -> Config:
+    return Config(bootstrap_servers=broker)
+
+
+@pytest.fixture
+def topic(config: Config, request: pytest.FixtureRequest) -> str:
+    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
+    limits = {"max.message.bytes": str(clients.MAX_MESSAGE_BYTES)}
+    topics.ensure(clients.admin(config), [topics.Topic(name, 2, limits)], -1)
+    return name
+
+
+def transaction_of(config: Config, id_: str, way: str) -> tuple[Transaction, Producer]:
+    producer = clients.transactional_producer(config, id_)
+    found = None
+    if way == "native":
+        sender = native_sender(config, producer)
+        assert sender is not None
+        found = sender.send
+    transaction = Transaction(
+        producer, lambda _reason: None, 30_000, of_member=False, own_send=found
+    )
+    return transaction, producer
+
+
+def written(config: Config, topic: str, number: int = 0) -> list[tuple[Bytes, Bytes]]:
+    admin, at = clients.admin(config), Partition(topic, number)
+    begin, end = offsets(admin, [at], EARLIEST)[at], offsets(admin, [at], LATEST)[at]
+    return [(m.key(), m.value()) for m in read(config, {at: (begin, end)})]
+
+
+def drawn(seed: int, count: int) -> list[tuple[Bytes, Bytes]]:
+    draw = random.Random(seed)
+    small = [None, b"", b"k", b"\x00\xff" * 40]
+    return [
+        (draw.choice(small), draw.choice([*small, draw.randbytes(draw.randrange(300))]))
+        for _ in range(count)
+    ]
+
+
+def columns(records: Sequence[tuple[Bytes, Bytes]]) -> tuple[Column, Column]:
+    return Column(key for key, _ in records), Column(value for _, value in records)
+
+
+def test_every_record_is_written_as_it_is_and_in_order(config, topic, way):
+    sizes = [(b"%d" % size, bytes([7]) * size) for size in SIZES]
+    parts = [sizes, *(drawn(seed, count) for seed, count in enumerate((1, 511, 512, 513, 2_000)))]
+    transaction, producer = transaction_of(config, topic, way)
+    for part in parts:
+        transaction.write(topic, 0, *columns(part))
+        keys, values = zip(*part, strict=True)
+        transaction.write(topic, 1, keys, values)
+    producer.commit_transaction(30)
+    wanted = [record for part in parts for record in part]
+    assert written(config, topic, 0) == wanted
+    assert written(config, topic, 1) == wanted
+
+
+def test_a_full_queue_delays_records_but_neither_drops_nor_reorders_them(config, topic, way):
+    small = config.model_copy(
+        update={"client_properties": {"queue.buffering.max.messages": "100", "linger.ms": "1"}}
+    )
+    records = [(None, b"%d" % number) for number in range(5_000)]
+    transaction, producer = transaction_of(small, topic, way)
+    transaction.write(topic, 0, *columns(records))
+    producer.commit_transaction(30)
+    assert written(config, topic) == records
+
+
+def test_an_abort_leaves_nothing_and_the_next_transaction_goes_on(config, topic, way):
+    transaction, producer = transaction_of(config, topic, way)
+    transaction.write(topic, 0, *columns(drawn(1, 3_000)))
+    transaction.abort()
+    transaction.write(topic, 0, *columns(drawn(2, 700)))
+    producer.commit_transaction(30)
+    assert written(config, topic) == drawn(2, 700)
+
+
+def test_a_record_that_fits_no_message_is_an_error(config, topic, way):
+    transaction, _ = transaction_of(config, topic, way)
+    large = b"x" * (clients.MAX_MESSAGE_BYTES + 1)
+    with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
+        transaction.write(topic, 0, *columns([(None, b"fits"), (None, large)]))
+    transaction.abort()
+    assert written(config, topic) == []
+
+
+def test_a_fenced_process_writes_nothing(config, topic, way):
+    fenced, producer = transaction_of(config, topic, way)
+    fenced.write(topic, 0, *columns(drawn(1, 10)))
+    successor, other = transaction_of(config, topic, way)
+
+    def go_on() -> None:
+        for seed in range(100):
+            fenced.write(topic, 0, *columns(drawn(seed, 100)))
+            producer.flush(0.2)
+
+    with pytest.raises(KafkaException, match="FENCED"):
+        go_on()
+    successor.write(topic, 0, *columns(drawn(3, 5)))
+    other.commit_transaction(30)
+    assert written(config, topic) == drawn(3, 5)
