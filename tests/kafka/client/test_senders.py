@@ -81,8 +81,9 @@ def columns(records: Sequence[tuple[Bytes, Bytes]]) -> tuple[Column, Column]:
 
 
 def test_every_record_is_written_as_it_is_and_in_order(config, topic, way):
-    sizes = [(b"%d" % size, bytes([7]) * size) for size in SIZES]
-    parts = [sizes, *(drawn(seed, count) for seed, count in enumerate((1, 511, 512, 513, 2_000)))]
+    sizes: list[tuple[Bytes, Bytes]] = [(b"%d" % size, bytes([7]) * size) for size in SIZES]
+    counts = (1, 511, 512, 513, 2_000)
+    parts = [sizes, *(drawn(seed, count) for seed, count in enumerate(counts))]
     transaction, producer = transaction_of(config, topic, way)
     for part in parts:
         transaction.write(topic, 0, *columns(part))
@@ -98,7 +99,7 @@ def test_a_full_queue_delays_records_but_neither_drops_nor_reorders_them(config,
     small = config.model_copy(
         update={"client_properties": {"queue.buffering.max.messages": "100", "linger.ms": "1"}}
     )
-    records = [(None, b"%d" % number) for number in range(5_000)]
+    records: list[tuple[Bytes, Bytes]] = [(None, b"%d" % number) for number in range(5_000)]
     transaction, producer = transaction_of(small, topic, way)
     transaction.write(topic, 0, *columns(records))
     producer.commit_transaction(30)
