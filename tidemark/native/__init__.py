@@ -12,7 +12,7 @@ from pathlib import Path
 VARIABLE = "TIDEMARK_NATIVE"
 """``off``: run as if the library were not built."""
 
-_FUNCTIONS = ("tidemark_read", "tidemark_json_rows")
+_FUNCTIONS = ("tidemark_read", "tidemark_produce", "tidemark_json_rows")
 """One of each file in C."""
 
 

@@ -29,14 +29,17 @@ typedef struct {
   int32_t (*message_headers)(const Message *message, void **headers);
   int32_t (*header_get_all)(const void *headers, size_t index, const char **name,
                             const void **value, size_t *value_bytes);
+  int (*produce_batch)(void *topic, int32_t partition, int flags, Message *messages, int count);
 } Librdkafka;
 
 /* Bytes of many records as an Arrow column: of record i, those from offsets[i] to offsets[i + 1].
-   `valid`: a bit for each record, NULL if no record is null. */
+   `valid`: a bit for each record, NULL if no record is null.  `first`: the record at which a slice
+   of the column begins. */
 typedef struct {
   uint8_t *data;
   int64_t *offsets;
   uint8_t *valid;
+  int64_t first;
 } Bytes;
 
 #endif

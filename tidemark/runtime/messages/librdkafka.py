@@ -18,7 +18,10 @@ _NUMBER, _COUNT = ctypes.c_int32, ctypes.c_int64
 
 _FUNCTIONS = {
     "rd_kafka_name": (_TEXT, [_ADDRESS]),
+    "rd_kafka_err2str": (_TEXT, [_NUMBER]),
     "rd_kafka_topic_name": (_TEXT, [_ADDRESS]),
+    "rd_kafka_topic_new": (_ADDRESS, [_ADDRESS, _TEXT, _ADDRESS]),
+    "rd_kafka_topic_destroy": (None, [_ADDRESS]),
     "rd_kafka_message_errstr": (_TEXT, [_ADDRESS]),
     "rd_kafka_queue_new": (_ADDRESS, [_ADDRESS]),
     "rd_kafka_queue_get_consumer": (_ADDRESS, [_ADDRESS]),
@@ -46,6 +49,7 @@ _CALLED_BY_C = (
     "rd_kafka_message_timestamp",
     "rd_kafka_message_headers",
     "rd_kafka_header_get_all",
+    "rd_kafka_produce_batch",
 )
 """The functions of ``Librdkafka`` in tidemark/native/librdkafka.h, in its order."""
 
@@ -57,6 +61,7 @@ class Bytes(ctypes.Structure):
         ("data", _ADDRESS),
         ("offsets", _ADDRESS),
         ("valid", _ADDRESS),
+        ("first", _COUNT),
     )
 
 

@@ -188,7 +188,7 @@ class _Buffers:
 
     def addresses(self) -> Bytes:
         valid = None if self._valid is None else self._valid.ctypes.data
-        return Bytes(self._data.ctypes.data, self._offsets.ctypes.data, valid)
+        return Bytes(self._data.ctypes.data, self._offsets.ctypes.data, valid, 0)
 
     def array(self) -> pa.LargeBinaryArray:
         valid = None if self._valid is None else pa.py_buffer(self._valid)
