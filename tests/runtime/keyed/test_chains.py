@@ -1,7 +1,9 @@
 """What a stage writes in a commit, and what the owner of its progress topic makes of it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from time import sleep
+from typing import Any, cast
+from unittest.mock import patch
 
 import polars as pl
 import pytest
@@ -11,8 +13,9 @@ from tidemark.core.time.announcer import TaskProgress
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.ingest.segment_builder import EPOCH, SegmentBuilder
 from tidemark.partition import Partition
-from tidemark.runtime.client.consumer import Start
+from tidemark.runtime.client.consumer import LATEST, Start
 from tidemark.runtime.client.progress import VERSION, MarkProgress, decode, encode
+from tidemark.runtime.keyed import announcements as announcements_module
 from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.reset_checks import require_no_readers
@@ -139,6 +142,52 @@ def test_a_mark_goes_to_all_partitions_and_is_not_written_again_after_a_restart(
 
     with pytest.raises(StateError, match="deleted and created again"):
         announcements(offset.metadata, "other")
+
+
+def test_reports_of_the_owners_process_are_heard_before_they_are_read():
+    found, outbox = announcements(), written()
+    stage, nothing_read = STAGE.operator, {PROGRESS: 0}
+    found.hear([(stage, report(0, 10))])
+    assert found.write(outbox, nothing_read, commits=True) == []
+    found.hear([(stage, report(1, 30))])
+    (offset,) = found.write(outbox, nothing_read, commits=True)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_ms, mark.next_offset) == (10, 1)
+
+    found.hear([(stage, report(0, 20))])
+    positions = read(found, report(0, 10), report(1, 30))  # late news
+    sleep(0.01)
+    found.write(outbox, positions, commits=True)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_ms, mark.next_offset) == (20, 2)
+
+    found.dropped([Partition(LOG, 0)])  # another process works on it now
+    read(found, report(0, 10), report(1, 30), report(0, 20), report(0, 40))
+    sleep(0.01)
+    assert found.write(outbox, positions, commits=True)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_ms, mark.next_offset) == (30, 4)
+
+
+def test_an_owner_announces_nothing_before_it_has_read_the_reports_that_were_there():
+    past = encode(MarkProgress(VERSION, "id", 1, 10, False))
+    found, outbox = Announcements(PLAN, OPERATORS), written()
+    with patch.object(announcements_module, "offsets", ends_at(0, 3)):
+        starts = found.starting(cast(Any, None), [Start(PROGRESS, 3, past)])
+    found.assigned(starts, {PROGRESS.topic: "id"}, {})
+    reports = (report(0, 20), report(1, 20), report(1, 30))
+    positions = read(found, *reports[:2])
+    assert found.write(outbox, positions, commits=False) == []
+    assert found.write(outbox, read(found, *reports), commits=False)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_before_ms, mark.watermark_ms, mark.next_offset) == (10, 20, 3)
+
+
+def ends_at(first: int, end: int) -> Any:
+    def offsets(_admin: Any, partitions: list[Partition], which: Any) -> dict[Partition, int]:
+        return dict.fromkeys(partitions, end if which is LATEST else first)
+
+    return offsets
 
 
 def test_only_spark_owns_a_progress_topic_that_is_marked_as_its_own():

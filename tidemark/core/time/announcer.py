@@ -4,8 +4,8 @@ An operator publishes on many log partitions, and is one source to the operators
 results.  The task on each partition reports its progress.  The announcer gathers the reports and
 says what the operator as a whole has reached (docs/semantics.md, "The clock").
 
-Reports have numbers that grow, and a mark has the number of the next report.  So a mark that comes
-again is known by its number.
+Reports have numbers that grow, and a mark has the number of the next report to read.  So a mark
+that comes again is known by its number.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,10 @@ class TaskProgress(NamedTuple):
     generation: int
     watermark_ms: int
     idle: bool
+
+
+Report = tuple[str, TaskProgress]
+"""An operator's name, and what it has reached on a log partition."""
 
 
 class Announced(NamedTuple):
@@ -52,6 +56,7 @@ class Announcer:
         self._source = operator_source(operator)
         self._generations = generations
         self._found: dict[int, TaskProgress] = {}
+        self._near: set[int] = set()
         self.last = last
         self.number = 0
         """The number of the next report."""
@@ -59,6 +64,22 @@ class Announcer:
     def take(self, number: int, progress: TaskProgress) -> None:
         """Take a report; ``number``: its own, higher than those before."""
         self.number = number + 1
+        if progress.partition not in self._near:
+            self._note(progress)
+
+    def hear(self, progress: TaskProgress) -> None:
+        """Take a report before it is read: its task is in the process of the announcer.
+
+        Later reports of the task are heard too, so those that are read say nothing new.
+        """
+        self._near.add(progress.partition)
+        self._note(progress)
+
+    def gone(self, partition: int) -> None:
+        """Note that the task of a partition has left the process; its reports are read again."""
+        self._near.discard(partition)
+
+    def _note(self, progress: TaskProgress) -> None:
         if progress.generation >= self._generations.get(progress.partition, 0):
             self._found[progress.partition] = progress
 
@@ -70,14 +91,15 @@ class Announcer:
         read.
         """
         before = self.last or Announced()
-        if self.number <= before.number or self.waits_for:
+        if self.number < before.number or self.waits_for:
             return None
         lowest_ms = min(each.watermark_ms for each in self._found.values())
         watermark_ms = max(lowest_ms, before.watermark_ms)  # a task may repeat earlier work
         idle = all(each.idle for each in self._found.values())
         if self.last is not None and (watermark_ms, idle) == self.last[1:]:
             return None
-        number, before_ms = self.number, before.watermark_ms
+        # Reports that are heard have no number yet, but a mark has one above 0.
+        number, before_ms = max(self.number, 1), before.watermark_ms
         return SourceMark(self._source, number, number, before_ms, watermark_ms, idle)
 
     def announced(self, mark: SourceMark) -> None:

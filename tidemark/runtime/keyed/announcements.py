@@ -5,6 +5,10 @@ of a log: so exactly one process announces.  Its commit writes a mark to all par
 that the operator feeds, and the offset of the progress topic, with the mark as metadata.
 
 The topic is compacted.  An owner reads it from its beginning, and continues after the last mark.
+Until it has read all reports that were there when it began, it announces nothing.
+
+In a transaction, the owner hears the reports of its own process as they are written.  So the mark
+is in the commit of the rows that it closes, and need not wait for the next one.
 """
 
 import time
@@ -15,7 +19,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from tidemark.core.time.announcer import Announced, Announcer
+from tidemark.core.time.announcer import Announced, Announcer, Report
 from tidemark.core.time.segment import SourceMark
 from tidemark.ingest.derived import mark_segment
 from tidemark.ingest.segment_builder import EPOCH
@@ -23,7 +27,7 @@ from tidemark.partition import Partition
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.runtime.client.commit import Outbox
-from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
 from tidemark.runtime.client.generations import Generation, Key
 from tidemark.runtime.client.progress import (
     VERSION,
@@ -44,13 +48,17 @@ _PAUSE_S = 0.004
 
 @dataclass
 class _Owned:
-    """The announcer of an operator, and what is committed: the offset, and the last mark."""
+    """The announcer of an operator, and what is committed: the offset, and the last mark.
+
+    ``ready_at``: the end of the progress topic when the process took it over.
+    """
 
     derived: DerivedPlan
     announcer: Announcer
     past: MarkProgress
     committed: int
     logs: Sequence[LogPlan]
+    ready_at: int
     announced_s: float = 0.0
 
     @property
@@ -75,6 +83,7 @@ class Announcements:
         self._logs = {each.name: each.log for each in operators}
         self._derived = progress_topics(plan, operators)
         self._owned: dict[Partition, _Owned] = {}
+        self._ends: dict[Partition, int] = {}
 
     def covers(self, at: Partition) -> bool:
         """Whether a partition is that of a progress topic."""
@@ -83,7 +92,8 @@ class Announcements:
     def starting(self, admin: AdminClient, starts: Sequence[Start]) -> Sequence[Start]:
         """Return where partitions start: progress topics at their beginning, others as they do."""
         mine = [start.partition for start in starts if self.covers(start.partition)]
-        firsts = offsets(admin, mine, EARLIEST) if mine else {}
+        firsts = offsets(admin, mine, EARLIEST)
+        self._ends |= offsets(admin, mine, LATEST)
         return [
             Start(start.partition, firsts.get(start.partition, start.offset), start.metadata)
             for start in starts
@@ -115,16 +125,20 @@ class Announcements:
             is_known = past.number > 0 and not self._may_lack_marks
             announcer = Announcer(name, numbers, last if is_known else None)
             logs = self._plan.fed_by(derived)
-            self._owned[at] = _Owned(derived, announcer, past, start.offset, logs)
+            ready_at = self._ends.pop(at, start.offset)
+            self._owned[at] = _Owned(derived, announcer, past, start.offset, logs, ready_at)
 
     def _partitions(self, operator: str) -> int:
         log = self._logs[operator]
         return next(each.partitions for each in self._plan.logs if each.topic == log)
 
     def dropped(self, partitions: Iterable[Partition]) -> None:
-        """Forget partitions that other processes own now."""
+        """Forget partitions that other processes own now: of progress topics, and of logs."""
         for at in partitions:
             self._owned.pop(at, None)
+            for owned in self._owned.values():
+                if self._logs[owned.derived.operator] == at.topic:
+                    owned.announcer.gone(at.number)
 
     def read(self, at: Partition, messages: Iterable[ReceivedMessage]) -> None:
         """Take reports.
@@ -135,6 +149,13 @@ class Announcements:
         announcer = self._owned[at].announcer
         for message in messages:
             announcer.take(message.offset() or 0, decode_progress(message.value() or b""))
+
+    def hear(self, reports: Iterable[Report]) -> None:
+        """Take the reports of this process that the next commit makes visible with its marks."""
+        owned = {each.derived.operator: each for each in self._owned.values()}
+        for operator, progress in reports:
+            if operator in owned:
+                owned[operator].announcer.hear(progress)
 
     def write(
         self, outbox: Outbox, positions: Mapping[Partition, int], *, commits: bool
@@ -147,7 +168,8 @@ class Announcements:
         for at, owned in self._owned.items():
             now_s = time.monotonic()
             is_early = now_s < owned.announced_s + owned.pause_s
-            mark = None if is_early else owned.announcer.mark()
+            may_announce = not is_early and positions[at] >= owned.ready_at
+            mark = owned.announcer.mark() if may_announce else None
             if mark is not None:
                 self._announce(owned, mark, outbox)
                 owned.announced_s = now_s

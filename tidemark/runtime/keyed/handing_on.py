@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 from confluent_kafka.admin import AdminClient
 
-from tidemark.core.time.announcer import TaskProgress
+from tidemark.core.time.announcer import Report
 from tidemark.ingest.derived import derived_segments, hand_on
 from tidemark.ingest.segment_builder import SegmentBuilder
 from tidemark.plan.names import progress_topic
@@ -28,9 +28,6 @@ from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import DeadLetterEncoder
 from tidemark.serde.operator_progress import encode_progress
 from tidemark.serde.segments import encode_segment
-
-Report = tuple[str, TaskProgress]
-"""An operator's name, and what it has reached on a log partition."""
 
 
 class HandingOn:

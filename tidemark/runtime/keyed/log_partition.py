@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidemark.core.time.announcer import Report
 from tidemark.core.time.segment import Segment
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -28,7 +29,7 @@ from tidemark.runtime.client.progress import (
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
-from tidemark.runtime.keyed.handing_on import HandingOn, Report
+from tidemark.runtime.keyed.handing_on import HandingOn
 from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
 from tidemark.runtime.keyed.lost_rows import delays_ms
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest

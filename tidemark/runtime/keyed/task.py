@@ -265,6 +265,8 @@ class KeyedTask:
         if handing_on is not None:
             reports = [report for at in moved for report in self._logs[at].progress()]
             handing_on.write(self.process.outbox, reports)
+            if self._certain:
+                self._announcements.hear(reports)
             if handing_on.holds_reports:
                 self._stepped.update(moved)
         commits, self._stepped_over_reports = bool(moved) or self._stepped_over_reports, False
