@@ -1,34 +1,41 @@
 """The automaton of a pattern: which rows of one key make a match.
 
-See docs/semantics.md, "Patterns".  It knows rows as numbers only: a place, a time, and a bit for
-each condition that the row fulfils.  Only conditions on earlier rows are asked for, see
-``Question``.  It goes row by row, over few rows: those that a partial match may take.
+See docs/semantics.md, "Patterns".  It knows rows as numbers only: a bit for each condition that
+the row fulfils, and a bit for each step with a condition on earlier rows that holds.  What a
+partial match does with a row depends on these numbers, its stage and its closed targets.  So it is
+remembered (``Automaton.moves``).
 """
 
-from collections.abc import Container
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from tidemark.core.operators.patterns.partial import Partial, Refs, place_of, ref_of, step_of
+from tidemark.core.operators.patterns.partial import Refs, place_of, step_of
 from tidemark.core.operators.patterns.pattern import Pattern
 
+NOT_TAKEN = -1
 
-class Question(NamedTuple):
-    """Whether the condition ``on`` of a step holds for a row and the rows of a partial match."""
+_REMEMBERED = 1 << 14
+"""Maximum number of moves that are remembered of each kind."""
+
+
+class Move(NamedTuple):
+    """A partial match after a row.
+
+    ``step``: that takes the row, or ``NOT_TAKEN``.  ``stage``, ``closed``: see ``Partial``.
+    ``completes``: whether it is a match now.  ``is_open``: whether it can take a row, or end.
+    """
 
     step: int
-    place: int
-    refs: Refs
+    stage: int
+    closed: int
+    completes: bool
+    is_open: bool
 
 
-class Row(NamedTuple):
-    """A row: its place, its time, and a bit for each condition that it fulfils."""
-
-    place: int
-    at_ms: int
-    bits: int
+Moves = tuple[Move, ...]
 
 
 class Target(NamedTuple):
@@ -197,73 +204,82 @@ class Automaton:
         places = [place_of(ref) for ref in refs if step_of(ref) == wanted]
         return places[0] if skip.to == "to_first" else places[-1]
 
-    def begun(self, row: Row, holds: Container[Question]) -> list[Partial]:
-        """Return the partial matches that begin with a row."""
-        found = []
-        for target in self.starts:
-            if _can_take(target, row, (), holds):
-                refs = (ref_of(row.place, target.step),)
-                found.append(Partial(row.at_ms, 0, target.stage, refs))
-                if target.is_greedy:
-                    break
-        return found
+    @cached_property
+    def moves(self) -> Callable[[int, int, int, int], Moves]:
+        """By stage, closed targets, bits of a row and steps that hold: what is left after the row.
 
-    def moved(self, each: Partial, row: Row, holds: Container[Question]) -> list[Partial]:
-        """Return the partial matches that take a row, and what is left without it."""
-        found: list[Partial] = []
-        closed, has_taken = each.closed, False
-        for target in self.stages[each.stage].targets:
+        First the partial matches that take the row, then the one that is left without it.
+        """
+        return lru_cache(_REMEMBERED)(self._moves)
+
+    def _moves(self, stage: int, closed: int, bits: int, holds: int) -> Moves:
+        found, has_taken = list[Move](), False
+        for target in self.stages[stage].targets:
             if closed & target.bit:
                 continue
             if has_taken:  # by a greedy step before it
                 closed |= target.bit
-            elif _can_take(target, row, each.refs, holds):
-                refs = (*each.refs, ref_of(row.place, target.step))
-                found.append(Partial(each.first_ms, 0, target.stage, refs))
+            elif _can_take(target, bits, holds):
+                found.append(self._move(target.step, target.stage, 0))
                 closed |= 0 if target.is_any else target.bit
                 has_taken = target.is_greedy
-            elif target.is_next or (target.is_loop and row.bits & target.until):
+            elif target.is_next or (target.is_loop and bits & target.until):
                 closed |= target.bit
-            if row.bits & target.bans:
+            if bits & target.bans:
                 closed |= target.bit
-        found.append(each.with_closed(closed))
-        return found
+        return (*found, self._move(NOT_TAKEN, stage, closed))
 
-    def is_complete(self, each: Partial) -> bool:
+    @cached_property
+    def begins(self) -> Callable[[int, int], Moves]:
+        """By bits of a row and steps that hold: the partial matches that begin with the row."""
+        return lru_cache(_REMEMBERED)(self._begins)
+
+    def _begins(self, bits: int, holds: int) -> Moves:
+        found = list[Move]()
+        for target in self.starts:
+            if _can_take(target, bits, holds):
+                found.append(self._move(target.step, target.stage, 0))
+                if target.is_greedy:
+                    break
+        return tuple(found)
+
+    def _move(self, step: int, stage: int, closed: int) -> Move:
+        completes = self._is_complete(stage, closed)
+        if completes:
+            closed |= self.end | self.complete
+        return Move(step, stage, closed, completes, bool(self.stages[stage].bits & ~closed))
+
+    def _is_complete(self, stage: int, closed: int) -> bool:
         """Whether a partial match is a match now, for the first time.
 
         It is not while a greedy step can still take a row, or while only time can end it.
         """
-        stage = self.stages[each.stage]
-        ends = stage.bits & self.end and not each.closed & self.end
-        return bool(ends and not self.pattern.never and not stage.greedy & ~each.closed)
+        ends = self.ends(stage, closed)
+        return ends and not self.pattern.never and not self.stages[stage].greedy & ~closed
 
-    def is_open(self, each: Partial) -> bool:
-        """Whether a partial match can take a row, or end."""
-        return bool(self.stages[each.stage].bits & ~each.closed)
-
-    def is_match_in_the_end(self, each: Partial) -> bool:
+    def ends(self, stage: int, closed: int) -> bool:
         """Whether a partial match is a match once its time is over."""
-        return bool(self.stages[each.stage].bits & self.end & ~each.closed)
+        return bool(self.stages[stage].bits & self.end & ~closed)
 
-    def questions(self, each: Partial, row: Row) -> list[Question]:
-        """Return what decides whether a partial match can take a row."""
-        return [
-            Question(target.step, row.place, each.refs)
-            for target in self.stages[each.stage].targets
-            if target.asks and row.bits & target.needs and not each.closed & target.bit
-        ]
+    @cached_property
+    def asked(self) -> Callable[[int, int, int], tuple[int, ...]]:
+        """By stage, closed targets and bits of a row: the steps that earlier rows decide."""
+        return lru_cache(_REMEMBERED)(self._asked)
 
-    def first_questions(self, row: Row) -> list[Question]:
-        """Return what decides whether a match can begin with a row."""
-        return [
-            Question(target.step, row.place, ())
-            for target in self.starts
-            if target.asks and row.bits & target.needs
-        ]
+    def _asked(self, stage: int, closed: int, bits: int) -> tuple[int, ...]:
+        targets = self.stages[stage].targets
+        return tuple(
+            each.step
+            for each in targets
+            if each.asks and bits & each.needs and not closed & each.bit
+        )
+
+    def first_asked(self, bits: int) -> tuple[int, ...]:
+        """Return the steps of which earlier rows decide whether a match begins with a row."""
+        return tuple(each.step for each in self.starts if each.asks and bits & each.needs)
 
 
-def _can_take(target: Target, row: Row, refs: Refs, holds: Container[Question]) -> bool:
-    if not row.bits & target.needs or row.bits & target.until:
+def _can_take(target: Target, bits: int, holds: int) -> bool:
+    if not bits & target.needs or bits & target.until:
         return False
-    return not target.asks or Question(target.step, row.place, refs) in holds
+    return not target.asks or bool(holds & target.bit)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Mask, Numbers
-from tidemark.core.operators.patterns.automaton import Question
+from tidemark.core.operators.patterns.key_run import Question
 from tidemark.core.operators.patterns.partial import Refs, place_of, step_of
 from tidemark.core.operators.patterns.pattern import Pattern, Step
 from tidemark.core.operators.patterns.step_rows import StepRows

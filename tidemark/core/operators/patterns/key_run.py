@@ -4,13 +4,13 @@ See docs/semantics.md, "Patterns".  It goes row by row, over few rows: those tha
 may take, or that end one.
 """
 
-from collections.abc import Container, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
-from tidemark.core.operators.patterns.automaton import Automaton, Question, Row
+from tidemark.core.operators.patterns.automaton import NOT_TAKEN, Automaton, Moves
 from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT
-from tidemark.core.operators.patterns.partial import Partial, Refs, place_of
+from tidemark.core.operators.patterns.partial import Partial, Refs, place_of, ref_of
 from tidemark.core.time.segment import FOREVER_MS
 
 
@@ -25,100 +25,126 @@ class Found(NamedTuple):
     refs: Refs
 
 
+class Question(NamedTuple):
+    """Whether the condition ``on`` of a step holds for a row and the rows of a partial match."""
+
+    step: int
+    place: int
+    refs: Refs
+
+
+Row = tuple[int, int, int]
+"""A row: its place, its time, and a bit for each condition that it fulfils."""
+
 Run = Generator[Sequence[Question], Sequence[bool], None]
 
 
-@dataclass
 class KeyRun:
     """The partial matches of one key, and the results of its rows and timers."""
 
-    automaton: Automaton
-    partials: list[Partial]
-    found: list[Found] = field(default_factory=list)
-    _due_ms: int = FOREVER_MS  # no partial match is over before
+    __slots__ = ("_due_ms", "automaton", "found", "partials", "within_ms")
 
-    def __post_init__(self) -> None:
-        """Note when the first partial match is over."""
-        self._due_ms = self._first_due_ms()
+    def __init__(self, automaton: Automaton, partials: list[Partial]) -> None:
+        """Start with the partial matches of the state."""
+        self.automaton = automaton
+        self.partials = partials
+        self.found: list[Found] = []
+        self.within_ms = automaton.pattern.within_ms
+        self._due_ms = self._first_due_ms()  # no partial match is over before
 
     def _first_due_ms(self) -> int:
         if not self.partials:
             return FOREVER_MS
-        return min(each.first_ms for each in self.partials) + self.automaton.pattern.within_ms
+        return min(first_ms for first_ms, _, _, _ in self.partials) + self.within_ms
 
     def run(self, rows: Iterable[Row], until_ms: int) -> Run:
         """Take rows in order, with the timers between them, then the timers before a time.
 
         Yields questions and takes the answers.
         """
-        asks = self.automaton.asks
         for row in rows:
-            if self._due_ms <= row.at_ms:
-                self._time_passes(row.at_ms)
-            holds: Container[Question] = ()
-            if asks and (asked := self._questions(row)):
-                answers = yield asked
-                holds = {each for each, is_true in zip(asked, answers, strict=True) if is_true}
+            if self._due_ms <= row[1]:
+                self._time_passes(row[1])
+            holds: Iterable[int] = repeat(0)
+            if self.automaton.asks:
+                holds = yield from self._asked(row)
             self._take(row, holds)
         if self._due_ms <= until_ms:
             self._time_passes(until_ms)
 
-    def _questions(self, row: Row) -> list[Question]:
-        asked = [each for some in self.partials for each in self.automaton.questions(some, row)]
-        return asked + self.automaton.first_questions(row)
+    def _asked(self, row: Row) -> Generator[Sequence[Question], Sequence[bool], Iterable[int]]:
+        """Return the bits of the steps that hold, for each partial match, then for a new one."""
+        (place, _, bits), automaton = row, self.automaton
+        steps = [automaton.asked(stage, closed, bits) for _, closed, stage, _ in self.partials]
+        steps.append(automaton.first_asked(bits))
+        of_each = [*(refs for _, _, _, refs in self.partials), ()]
+        asked = [
+            Question(step, place, refs)
+            for some, refs in zip(steps, of_each, strict=True)
+            for step in some
+        ]
+        if not asked:
+            return repeat(0)
+        answers = iter((yield asked))
+        return [sum(1 << step for step in some if next(answers)) for some in steps]
 
-    def _take(self, row: Row, holds: Container[Question]) -> None:
+    def _take(self, row: Row, holds: Iterable[int]) -> None:
         """Let each partial match, and a new one, take the row where they can."""
-        automaton, bits = self.automaton, row.bits
-        kept, changed = list[Partial](), list[Partial]()
-        for each in self.partials:
-            stage = automaton.stages[each.stage]
-            if stage.is_next or bits & stage.wakes:
-                changed += automaton.moved(each, row, holds)
+        (place, at_ms, bits), automaton = row, self.automaton
+        stages, of_each, complete = automaton.stages, iter(holds), list[Refs]()
+        before, self.partials = self.partials, []
+        for each, held in zip(before, of_each, strict=False):
+            first_ms, closed, number, refs = each
+            stage = stages[number]
+            wakes = bits & stage.wakes
+            if wakes or stage.is_next:
+                moves = automaton.moves(number, closed, wakes, held)
+                self._follow(moves, first_ms, place, refs, complete)
             else:
-                kept.append(each)
+                self.partials.append(each)
         if bits & automaton.starting:
-            changed += automaton.begun(row, holds)
-            self._due_ms = min(self._due_ms, row.at_ms + automaton.pattern.within_ms)
-        complete = []
-        for each in changed:
-            left = each
-            if automaton.is_complete(each):
-                complete.append(each.refs)
-                closed = each.closed | automaton.end | automaton.complete
-                left = each.with_closed(closed)
-            if automaton.is_open(left):
-                kept.append(left)
-        self.partials = kept
+            self._follow(automaton.begins(bits, next(of_each)), at_ms, place, (), complete)
+            self._due_ms = min(self._due_ms, at_ms + self.within_ms)
         if complete:
-            self._publish(row, sorted(complete))
-        if len(kept) > automaton.max_partial:
-            self._limit(row)
+            self._publish(at_ms, place, sorted(complete))
+        if len(self.partials) > automaton.max_partial:
+            self._limit(at_ms, place)
 
-    def _publish(self, row: Row, complete: Sequence[Refs]) -> None:
+    def _follow(
+        self, moves: Moves, first_ms: int, place: int, refs: Refs, complete: list[Refs]
+    ) -> None:
+        """Keep what is open after moves, and add what is complete to ``complete``."""
+        for step, stage, closed, completes, is_open in moves:
+            taken = refs if step == NOT_TAKEN else (*refs, ref_of(place, step))
+            if completes:
+                complete.append(taken)
+            if is_open:
+                self.partials.append(Partial(first_ms, closed, stage, taken))
+
+    def _publish(self, at_ms: int, place: int, complete: Sequence[Refs]) -> None:
         """Add the matches that a row completes, as far as skips let them begin."""
         begin = 0
         for refs in complete:
             if place_of(refs[0]) >= begin:
-                self._add(row.at_ms, row.place, MATCH, refs)
+                self._add(at_ms, place, MATCH, refs)
                 begin = max(begin, self.automaton.may_begin_from(refs))
         self._drop_before(begin)
 
     def _time_passes(self, until_ms: int) -> None:
         """End the partial matches whose time is over before ``until_ms``."""
-        automaton, within_ms = self.automaton, self.automaton.pattern.within_ms
-        due = [each for each in self.partials if each.first_ms + within_ms <= until_ms]
-        self.partials = [each for each in self.partials if each.first_ms + within_ms > until_ms]
+        automaton, over_ms = self.automaton, until_ms - self.within_ms
+        due = [each for each in self.partials if each[0] <= over_ms]
+        self.partials = [each for each in self.partials if each[0] > over_ms]
         begin = 0
-        for each in sorted(due, key=lambda each: each.refs):
-            at_ms = each.first_ms + within_ms - 1
-            if each.first < begin:
+        for first_ms, closed, stage, refs in sorted(due, key=lambda each: each.refs):
+            at_ms, place = first_ms + self.within_ms - 1, place_of(refs[0])
+            if place < begin:
                 continue
-            if automaton.is_match_in_the_end(each):
-                self._add(at_ms, each.first, MATCH, each.refs, is_timer=True)
-                begin = max(begin, automaton.may_begin_from(each.refs))
-            elif not each.closed & automaton.complete:
-                self._add(at_ms, each.first, TIMEOUT, each.refs, is_timer=True)
+            if automaton.ends(stage, closed):
+                self._add(at_ms, place, MATCH, refs, is_timer=True)
+                begin = max(begin, automaton.may_begin_from(refs))
+            elif not closed & automaton.complete:
+                self._add(at_ms, place, TIMEOUT, refs, is_timer=True)
         self._drop_before(begin)
         self._due_ms = self._first_due_ms()
 
@@ -130,11 +156,12 @@ class KeyRun:
     def _drop_before(self, begin: int) -> None:
         """Drop the partial matches that begin before a place."""
         if begin:
-            self.partials = [each for each in self.partials if each.first >= begin]
+            first = ref_of(begin, 0)
+            self.partials = [each for each in self.partials if each[3][0] >= first]
 
-    def _limit(self, row: Row) -> None:
+    def _limit(self, at_ms: int, place: int) -> None:
         """Refuse the oldest first rows while there are too many partial matches."""
         while len(self.partials) > self.automaton.max_partial:
-            oldest = min(self.partials, key=lambda each: each.first)
-            self._add(row.at_ms, row.place, REFUSED, oldest.refs[:1])
-            self._drop_before(oldest.first + 1)
+            oldest = min(refs[0] for _, _, _, refs in self.partials)
+            self._add(at_ms, place, REFUSED, (oldest,))
+            self._drop_before(place_of(oldest) + 1)

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from tidemark.core.operators.patterns.automaton import Automaton, Question, Row
+from tidemark.core.operators.patterns.automaton import Automaton
 from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.key_rows import KeyPartials, KeyRows
-from tidemark.core.operators.patterns.key_run import Found, KeyRun, Run
+from tidemark.core.operators.patterns.key_run import Found, KeyRun, Question, Run
 from tidemark.core.operators.patterns.partial import packed, unpacked
 from tidemark.core.operators.patterns.step_rows import StepRows
 
@@ -32,7 +32,7 @@ def run_keys(
     numbers = [part[by_key].tolist() for part in (rows.place, rows.at_ms, rows.bits)]
     partials = dict(zip(stored.key.tolist(), unpacked(stored.lists), strict=True))
     runs = [KeyRun(automaton, partials.get(each, [])) for each in keys.tolist()]
-    taken = [Row(*each) for each in zip(*numbers, strict=True)]
+    taken = list(zip(*numbers, strict=True))
     stops = pairwise([*bounds.tolist(), len(taken)])
     going = [
         each.run(taken[low:high], until_ms) for each, (low, high) in zip(runs, stops, strict=True)

@@ -47,15 +47,6 @@ class Partial(NamedTuple):
     stage: int
     refs: Refs
 
-    @property
-    def first(self) -> int:
-        """The place of the first row."""
-        return place_of(self.refs[0])
-
-    def with_closed(self, closed: int) -> "Partial":
-        """Return the partial match with other closed targets."""
-        return Partial(self.first_ms, closed, self.stage, self.refs)
-
 
 def packed(partials: Sequence[Sequence[Partial]]) -> pl.Series:
     """Return the partial matches of each key as a list of numbers.
