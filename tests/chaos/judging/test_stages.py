@@ -169,10 +169,10 @@ def test_a_join_without_a_fault_is_found_right(kind):
         ("first", {"bounds": Bounds("time", -200, 100)}, "results, sums"),
         ("first", {"lateness_ms": 0}, "results, sums, late"),
         ("window", {"how": "left"}, "results, sums"),
-        ("window", {"bounds": Bounds("window", 500, 500)}, "results, sums"),
+        ("window", {"bounds": Bounds("window", 500, 500)}, "results, sums, late"),
         ("window", {"lateness_ms": 0}, "results, sums, late"),
         ("table", {"how": "inner"}, "results, sums"),
-        ("table", {"bounds": Bounds("table", 0, 300)}, "results"),
+        ("table", {"bounds": Bounds("table", 0, 300)}, "results, late"),
         ("table", {"lateness_ms": 0}, "results, sums, late"),
     ],
 )

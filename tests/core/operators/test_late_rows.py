@@ -41,7 +41,7 @@ def test_late_rows_are_those_of_the_operator_with_the_window_that_they_missed(da
     batch = [
         s.output[ROWS] for s in OperatorTask(over(log.topics, body(judge))).steps(log.segments)
     ]
-    assert pl.concat(batch).equals(pl.concat(rows)) if rows else not batch
+    assert pl.concat([rows[0].clear(), *batch]).equals(pl.concat(rows)) if rows else not batch
 
 
 def body(judge):
