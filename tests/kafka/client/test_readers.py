@@ -109,7 +109,7 @@ def producer(config: Config) -> Producer:
     )
 
 
-def until(found: Callable[[], object], seconds: float = 60.0) -> None:
+def until(found: Callable[[], object], seconds: float = 180.0) -> None:
     end_s = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < end_s, "it takes too long"
