@@ -43,7 +43,7 @@ def test_a_join_is_restored_from_its_changelog_and_one_that_changes_is_reset(bro
         stack.start()
         produced(stack, first)
         wait_until(lambda: len(stack.results("all")) > 20, "first results")
-        wait_until(lambda: stack.results("sums"), "the first sums, so that they have a state")
+        wait_until(lambda: bool(stack.results("sums")), "the first sums, so that they have a state")
         assert set(stack.stop().values()) == {0}
     changed = {"seconds": 5, "semi": True}
     with Stack(broker, "rejoined", 0, joined, changed) as stack:
