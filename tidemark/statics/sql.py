@@ -74,14 +74,20 @@ def _of_postgresql(table: StaticTable, query: str, columns: StaticColumns) -> li
         own = psycopg.conninfo.conninfo_to_dict(table.address).get("options") or ""
         options = f"{own} {_OPTIONS}".strip()
         with (
+            # psycopg gives texts of a database with the encoding SQL_ASCII as bytes otherwise.
             psycopg.connect(
-                table.address, connect_timeout=_CONNECT_S, options=options
+                table.address,
+                connect_timeout=_CONNECT_S,
+                options=options,
+                client_encoding="UTF8",
             ) as connection,
             connection.cursor() as cursor,
         ):
             _load_texts(cursor)
             cursor.execute(query.encode())
             return columns.objects([each.name for each in cursor.description or ()], cursor)
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{what}: a text is no UTF-8: {error}") from None
     except psycopg.Error as error:
         text = f"{what}: {without_password(table.address, str(error).strip())}"
         state = error.sqlstate
