@@ -117,7 +117,7 @@ class SegmentBuilder:
     def _split(
         self, stream: StreamPlan, partitions: int, marks: Sequence[SourceMark]
     ) -> list[pl.DataFrame]:
-        """Return a stream's rows by log partition, in log order; a broadcast one's go to all."""
+        """Return a stream's rows by log partition, in log order; copies go to every partition."""
         frames = [
             _marked(output.streams[stream.name], index, stream)
             for index, mark in enumerate(marks)

@@ -131,7 +131,7 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class LogPlan:
-    """One log topic: all streams with the same key columns and types, and broadcast ones."""
+    """One log topic: all streams with the same key columns and types, and broadcast streams."""
 
     topic: str
     partitions: int

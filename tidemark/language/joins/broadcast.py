@@ -36,7 +36,7 @@ _ONE_SIDED = ("right", "full")
 
 @dataclass(frozen=True, eq=False)
 class BroadcastTable:
-    """A table whose versions meet the rows of every key; ``Table.broadcast`` makes one."""
+    """A table for the rows of every key; ``Table.broadcast`` makes one."""
 
     table: "Table"
     max_rows: int
@@ -118,9 +118,9 @@ def _types(side: KeyedNode, shown: Mapping[str, str]) -> dict[str, pl.DataType]:
 
 
 def copied(dataflow: Dataflow, node: Node, beside: Mapping[str, pl.DataType]) -> Node:
-    """Return a stream whose rows go to every partition of the log of a key: the same one each time.
+    """Return the stream of the copies of rows for every partition of a log; the same at each call.
 
-    ``beside``: the columns of that key, with types.
+    ``beside``: the key columns of the log, with types.
     """
     path = ((COPY, tuple(f"{name} {dtype}" for name, dtype in beside.items())),)
     known = dataflow.keyed_nodes.get((node, path))

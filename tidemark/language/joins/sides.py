@@ -46,7 +46,7 @@ def sides_of(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
 
 
 def two_sides(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]:
-    """Return the sides of a join, whose keys may differ; not rows of updates() or late rows."""
+    """Return the sides of a join, not rows of updates() or late rows; their keys may differ."""
     if not isinstance(second, KeyedStream):
         hint = "; call key_by() on it" if isinstance(second, Stream) else ""
         raise PipelineError(f"join: {as_written(second)} is not a keyed stream{hint}")

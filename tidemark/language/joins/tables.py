@@ -42,7 +42,7 @@ class Table:
         return f"Table(key: {', '.join(self.stream.key)})"
 
     def broadcast(self, *, max_rows: int = MAX_ROWS) -> BroadcastTable:
-        """Return the table as one whose versions of all keys meet each row, for ``join``.
+        """Return the table for a ``join`` in which each row meets the versions of all keys.
 
         ``max_rows``: the number of keys that it may have.  Each partition holds all of them.
 

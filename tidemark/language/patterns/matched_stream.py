@@ -31,7 +31,7 @@ class MatchedStream(Stream):
     def timeouts(self) -> "MatchedStream":
         """The partial matches that ran out of time, with the same columns; of timeouts, itself.
 
-        A value of a step without rows is null, an aggregate of it is that of no rows.
+        A value of a step without rows is null.  An aggregate of such a step is that of no rows.
         """
         return self if self.stage.timeouts else matched(self.dataflow, self.stage, timeouts=True)
 
@@ -40,7 +40,7 @@ class MatchedStream(Stream):
         """The stream of the late rows, as ``late`` of aggregated streams.
 
         Raises:
-            PipelineError: a column has the name of one that is added.
+            PipelineError: a column has the name of a column that is added.
         """
         return Stream(self.dataflow, late_node(replace(self.stage, values={}, timeouts=False)))
 
