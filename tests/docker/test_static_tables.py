@@ -1,16 +1,22 @@
-"""Static tables of PostgreSQL: the types of its columns.
+"""Static tables of PostgreSQL: the types of its columns, and a table that changes while it is live.
 
 Types are those that PostgreSQL documents; values are those that a record of JSON would have.
 """
 
+import time
 from typing import Any
 
 import pytest
 
 from tests.docker.support.databases import Postgres
+from tests.kafka.ingest.users import HOUR_MS, answers, click, versions
+from tests.kafka.pipelines.chains import named
+from tests.kafka.support.stack import Stack, wait_until
 from tidemark import Pipeline, bounded, col
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess
+
+QUERY = "SELECT id AS user, name FROM users ORDER BY id"
 
 
 def joined(url: str, type_: Any, value: str) -> InProcess:
@@ -97,3 +103,38 @@ def test_a_value_that_cannot_be_read_stops_the_load(
         joined(postgres.url(), type_, value)
     assert message in str(raised.value)
     assert "test:test" not in str(raised.value)
+
+
+def test_a_table_of_postgres_changes_while_it_is_live_and_its_server_restarts(
+    broker: str, postgres: Postgres
+):
+    """The address names the schema by ``options``, which the table keeps."""
+    url = postgres.url("crm")
+    for statement in (
+        "CREATE SCHEMA crm",
+        "CREATE TABLE users (id int8 PRIMARY KEY, name text)",
+        "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')",
+    ):
+        postgres.run(url, statement)
+    options = {"address": url, "query": QUERY, "reload": "1s"}
+    with Stack(broker, "crm", module=named, options=options) as stack:
+        stack.start()
+        click(stack, (1, 1_000), (2, 2_000), (3, 3_000), (0, 4_000))
+        known: list[tuple[int, str | None]] = [(1, "Ann"), (2, "Bob"), (3, None)]
+        wait_until(lambda: answers(stack) == known, "answers of the first load")
+        postgres.stop()
+        try:
+            wait_until(lambda: "stays as it is" in stack.log("ingest"), "a load that fails")
+        finally:
+            postgres.start()
+        postgres.run(url, "UPDATE users SET name = 'Anna' WHERE id = 1")
+        postgres.run(url, "DELETE FROM users WHERE id = 2")
+        wait_until(lambda: len(versions(stack)) == 4, "the version and the tombstone")
+        at_ms = int(time.time() * 1_000) + HOUR_MS
+        click(stack, (1, 5_000), (1, at_ms), (2, at_ms + 1), (0, at_ms + 2))
+        known += [(0, None), (1, "Ann"), (1, "Anna"), (2, None)]
+        wait_until(lambda: answers(stack) == known, "answers of all loads")
+        assert set(stack.stop().values()) == {0}
+        log = stack.log("ingest")
+        assert "static table crm.users.static from postgresql://***" in log
+        assert "test:test" not in log

@@ -111,8 +111,9 @@ class Postgres:
         self._server.stop()
 
     def start(self) -> None:
-        """Start it again."""
+        """Start it again; return once it serves."""
         self._server.start()
+        self.wait_until_it_serves()
 
     def wait_until_it_serves(self) -> None:
         """Wait for the server at its port: an image may have another while it makes the database.
