@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.kafka.pipelines.chains import joined
 from tests.kafka.support.chains import in_parts
-from tests.kafka.support.shop import SIDES, await_equal, in_process, produced, records
+from tests.kafka.support.joins.shop import SIDES, await_equal, in_process, produced, records
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset

@@ -1,10 +1,10 @@
-"""Joins on Spark: services and a driver make them together, and replays equal them."""
+"""Joins of all kinds on Spark: services and a driver make them together, and replays equal them."""
 
 import pytest
 
 from tests.kafka.pipelines.chains import joined
 from tests.kafka.support.chains import in_parts
-from tests.kafka.support.shop import await_equal, in_process, on_kafka, produced, records
+from tests.kafka.support.joins.shop import await_equal, in_process, on_kafka, produced, records
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff
@@ -15,9 +15,10 @@ from tidemark.spark.services.driver import MicroBatchDriver, release
 def test_replays_of_joins_equal_what_services_and_spark_have_made(broker, sessions, spark):
     """A driver goes on from the changelogs of services; slices and raw topics give the same."""
     values = records(seed=3, number=200)
-    expected = in_process(values)
+    options = {"kinds": True, "semi": True}
+    expected = in_process(values, **options)
     parts = in_parts(values, 2)
-    with Stack(broker, "joined-replayed", module=joined) as stack:
+    with Stack(broker, "joined-replayed", module=joined, options=options) as stack:
         stack.start()
         produced(stack, next(parts))
         wait_until(lambda: bool(stack.results("all")), "results of services")

@@ -19,7 +19,8 @@ def build(
     """Return the pipeline; ``seconds``: how long an order waits for its payment.
 
     ``semi``: adds the orders that have a payment.  ``avro``: the format of all rows.  ``kinds``:
-    adds joins in windows and in sessions, and the payments of each order in one row.
+    adds the other kinds of joins: in windows, in sessions, right and anti joins, and the payments
+    of each order in one row.
     """
     pipeline = Pipeline(name, partitions=partitions)
     orders = pipeline.source(
@@ -55,6 +56,9 @@ def build(
         visits.to("visits")
         each = orders.join(payments, within=("0s", "10s"), how="left")
         each.aggregate(paid=total("paid")).to("each")
+        each.first(by="paid").to("least")
+        orders.join(payments, keep="20s", how="right").to("right")
+        orders.join(payments, within="5s", how="anti", allowed_lateness="5s").to("unpaid")
     return pipeline
 
 

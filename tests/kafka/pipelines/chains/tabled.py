@@ -6,8 +6,11 @@ import os
 from tidemark import Pipeline, bounded, col
 
 
-def build(name: str, partitions: int = 2, *, arrival: bool = False) -> Pipeline:
-    """Return the pipeline; ``arrival``: adds the trades with the quotes that came before them."""
+def build(name: str, partitions: int = 2, *, arrival: bool = False, keep: str = "20s") -> Pipeline:
+    """Return the pipeline; ``keep``: how long the table keeps a quote.
+
+    ``arrival``: adds the trades with the quotes that came before them.
+    """
     pipeline = Pipeline(name, partitions=partitions)
     trades = pipeline.source(
         f"{name}-trades",
@@ -23,7 +26,7 @@ def build(name: str, partitions: int = 2, *, arrival: bool = False) -> Pipeline:
         watermark=bounded("1s"),
         idle_after="1h",
     ).key_by("symbol")
-    table = quotes.table(keep="20s", deleted=col("op") == "d")
+    table = quotes.table(keep=keep, deleted=col("op") == "d")
     trades.join(table, how="left").to("priced")
     if arrival:
         trades.join(table, how="left", wait="arrival").to("at-once")

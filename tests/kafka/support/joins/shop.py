@@ -14,7 +14,7 @@ from tidemark.local.run import LocalRun
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
 CLOSED_MS = START_MS + 120_000
 SIDES = ("orders", "payments")
-JOINS = ("all", "semi", "hopping", "visits", "each")
+JOINS = ("all", "semi", "hopping", "visits", "each", "least", "right", "unpaid")
 VALUES = ("order", "price", "paid", "_event_time_ms")
 Records = list[tuple[str, bytes]]
 """Records of the raw topics, each with the name of its side."""
