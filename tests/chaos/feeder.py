@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, Producer
 
 from tests.chaos.records import Record
+from tests.support.patience import PATIENCE_S
 
 JUNK = b'{"who":"aborted","team":"aborted","at":1700000000000}'
-_FLUSH_S = 90.0
 _WAIT_S = 3.0
 
 
@@ -55,7 +55,7 @@ class Feeder:
 
     def flush(self) -> bool:
         """Wait until the broker has everything; say whether it has."""
-        return self._producer.flush(_FLUSH_S) == 0
+        return self._producer.flush(PATIENCE_S) == 0
 
     def _new(self, settings: dict[str, object]) -> Producer:
         return Producer(

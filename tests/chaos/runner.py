@@ -30,6 +30,7 @@ from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, Fault, Scenario, draw_scenario
 from tests.chaos.supervising import Supervisor
 from tests.kafka.support.stack import Replica, Stack
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
 from tidemark.partition import Partition
@@ -37,8 +38,7 @@ from tidemark.runtime.client import topics
 from tidemark.runtime.keyed.announcements import topics_of
 
 PARTS = 80
-UP_S, DRAIN_S = 180.0, 180.0
-ENDS_S = 30.0
+ENDS_S = 60.0
 """After so long the broker has aborted the transactions of all that were killed."""
 
 LOST_END = "the broker has lost its end"
@@ -163,7 +163,7 @@ class _Run:
             for slot in range(count):
                 self.supervisor.want(Replica(service, str(slot)))
         begun_s = time.monotonic()
-        self._await(self._up, UP_S, "the services to start")
+        self._await(self._up, "the services to start")
         self._disturb((time.monotonic() - begun_s) / START_S)
         try:
             self._calm()
@@ -279,10 +279,10 @@ class _Run:
             for topic, count in self.scenario.partitions.items()
             for number in range(count)
         ]
-        self._await(lambda: self._drain.is_done("ingest", raw), DRAIN_S, "ingest to read all")
+        self._await(lambda: self._drain.is_done("ingest", raw), "ingest to read all")
         supervisor.stop_service("ingest")
         inputs = {service: self._inputs(service) for service in stack.plan.services()[1:]}
-        self._await(lambda: self._drain.are_done(inputs), DRAIN_S, "the operators to read all")
+        self._await(lambda: self._drain.are_done(inputs), "the operators to read all")
         for service in inputs:
             supervisor.stop_service(service)
 
@@ -309,14 +309,14 @@ class _Run:
                 raise NotDrainedError(f"a transaction never ends on {names}")
             time.sleep(1.0)
 
-    def _await(self, happened: Callable[[], bool], timeout_s: float, what: str) -> None:
-        deadline_s = time.monotonic() + timeout_s
+    def _await(self, happened: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
         while True:
             self.supervisor.tick(time.monotonic())
             if happened():
                 return
             if time.monotonic() > deadline_s or self.supervisor.differences:
                 raise NotDrainedError(
-                    f"waited up to {timeout_s:.0f} s for {what}: {self._drain.behind}"
+                    f"waited up to {PATIENCE_S:.0f} s for {what}: {self._drain.behind}"
                 )
             time.sleep(4 * _TURN_S)

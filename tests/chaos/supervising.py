@@ -16,7 +16,7 @@ from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 
 PAUSE_S = 0.5
-PATIENCE_S = 45.0
+STOP_S = 180.0
 """How long a process may take to stop: it must commit first, and the broker may be away."""
 
 FENCED = {1, 2}
@@ -119,7 +119,7 @@ class Supervisor:
             return False
         log = self.stack.folder / f"{replica.service}.{replica.slot}.twin{len(self._twins)}.log"
         self._twins.append((now_s + for_s, self.stack.launch(replica, log)))
-        self._lives[replica].shared_until_s = now_s + for_s + PATIENCE_S
+        self._lives[replica].shared_until_s = now_s + for_s + STOP_S
         return True
 
     def is_frozen(self, replica: Replica) -> bool:
@@ -157,8 +157,8 @@ class Supervisor:
     def _watch(self, replica: Replica, life: _Life, now_s: float) -> None:
         status = self.stack.processes[replica].poll()
         if status is None:
-            if life.stopping_s is not None and now_s - life.stopping_s > PATIENCE_S:
-                self.differences.append(f"{replica} did not stop within {PATIENCE_S:.0f} s")
+            if life.stopping_s is not None and now_s - life.stopping_s > STOP_S:
+                self.differences.append(f"{replica} did not stop within {STOP_S:.0f} s")
                 self.stack.processes[replica].kill()
                 life.stopping_s, life.struck = None, True
             return

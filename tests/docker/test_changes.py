@@ -34,12 +34,12 @@ from tests.docker.support.shop import (
     expected,
 )
 from tests.kafka.support.changes import present
+from tests.support.patience import PATIENCE_S
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 
 DEPLOYED = ("ingest", "windowing", "sink")
 ADVICE = re.compile(r"'(tidemark reset [^']*)'")
-WAIT_S = 100.0
 OVERRIDE = """\
 version: "3.9"
 services:
@@ -97,7 +97,7 @@ class Deployments:
         def advice() -> list[str]:
             return ADVICE.findall(self._said(service))
 
-        wait_until(lambda: bool(advice()), f"the advice of {service}", WAIT_S)
+        wait_until(lambda: bool(advice()), f"the advice of {service}")
         return advice()[-1]
 
     def _said(self, service: str) -> str:
@@ -111,7 +111,7 @@ class Deployments:
             for each in self.program.outputs
         }
         assert all(each.panes for each in wanted.values())
-        deadline_s = time.monotonic() + WAIT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while lines := list(chain.from_iterable(map(self._wrong, wanted, wanted.values()))):
             said = "\n".join(self._said(service)[-1_000:] for service in DEPLOYED)
             assert time.monotonic() < deadline_s, "\n".join([*lines[:10], said])

@@ -49,7 +49,7 @@ def test_b60_an_address_that_is_not_for_containers_is_named(kafka, image, pipeli
     settings = {"KAFKA_BOOTSTRAP_SERVERS": wrong}
     with InContainers(pipeline, kafka, image, settings=settings) as run:
         said = f"waiting for a broker at {wrong}: "
-        wait_until(lambda: said in run.log("ingest"), "the address", 60)
+        wait_until(lambda: said in run.log("ingest"), "the address")
         assert "refused" in run.log("ingest")
 
 

@@ -67,7 +67,7 @@ def test_b45_a_sink_that_dies_before_its_offsets_are_known_writes_nothing_twice(
             crash = {"TEST_CRASH": "1"} if life < LIVES else {}
             stack.start("sink", TIDEMARK_STATIC_MEMBERSHIP="true", **crash)
             if life < LIVES:
-                assert stack.process("sink").wait(60) == dying.STATUS, stack.log("sink")
+                assert stack.process("sink").wait() == dying.STATUS, stack.log("sink")
         stack.produce([(0, None, b'{"k":"_flush","ts":%d,"v":0}' % (T0 + 600_000))])
         asked = 'SELECT count(*), count(DISTINCT (k, window_start)), sum("count") FROM out '
         wait_until(lambda: rows(f"{asked} WHERE k = 'a'") == [(20, 20, 200)], "all rows")

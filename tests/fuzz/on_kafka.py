@@ -13,6 +13,7 @@ from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import SHAPES, Shape
 from tests.kafka.support.stack import Stack
+from tests.support.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
@@ -25,7 +26,6 @@ LARGEST_BYTES = MAX_MESSAGE_BYTES - 16 * 2**10
 
 _CLOCKED = ("-clock",)
 _PASSING = (KafkaError._TIMED_OUT, KafkaError.NOT_COORDINATOR)
-_STALL_S = 120.0
 
 
 class OnKafka:
@@ -130,7 +130,7 @@ def _await_all_read(stack: Stack) -> float:
         assert stack.process("ingest").poll() is None, stack.log("ingest")[-2_000:]
         if read_to > before:
             before, moved_s = read_to, time.monotonic()
-        assert time.monotonic() - moved_s < _STALL_S, f"stalled at {read_to:,} of {wanted:,}"
+        assert time.monotonic() - moved_s < PATIENCE_S, f"stalled at {read_to:,} of {wanted:,}"
         time.sleep(0.5)
     group.close()
     return time.monotonic() - begin_s

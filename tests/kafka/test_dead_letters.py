@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from tests.kafka.pipelines import changing, failing, pops
 from tests.kafka.support.stack import ROOT, Stack, move, wait_until
+from tests.support.patience import PATIENCE_S
 
 Ended: TypeAlias = "subprocess.CompletedProcess[bytes]"
 
@@ -157,7 +158,7 @@ def test_a_command_that_is_killed_or_overtaken_in_its_transaction_has_sent_nothi
             sent = tidemark(stack, pops, *retry)
             assert sent.returncode == 0, sent.stderr
             goes_on.touch()
-            _, errors = overtaken.communicate(timeout=60)
+            _, errors = overtaken.communicate(timeout=PATIENCE_S)
         assert overtaken.returncode == 1
         assert b"another process sends dead letters of this pipeline again" in errors
 

@@ -105,7 +105,7 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
         wait_until(lambda: ("silent", "windowing/0") not in kinds(port), "an end of silence")
         process_of_monitor = stack.process("monitor")
         process_of_monitor.terminate()
-        assert process_of_monitor.wait(30) == 0
+        assert process_of_monitor.wait() == 0
 
 
 def _counts(status: dict[str, Any]) -> dict[str, tuple[int, ...]]:

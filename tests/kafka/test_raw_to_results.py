@@ -113,7 +113,7 @@ def _drop_metadata(stack: Stack) -> None:
             "group.id": f"{stack.name}.ingest",
         }
     )
-    (committed,) = consumer.committed([TopicPartition(stack.raw, 0)], timeout=10)
+    (committed,) = consumer.committed([TopicPartition(stack.raw, 0)], timeout=60)
     assert committed.metadata
     consumer.commit(offsets=[TopicPartition(stack.raw, 0, committed.offset)], asynchronous=False)
     consumer.close()
@@ -168,7 +168,7 @@ def test_a_raw_topic_made_anew_stops_ingest_with_advice(broker):
         wait_until(lambda: stack.raw not in topics.partition_counts(stack.admin), "deletion")
         topics.ensure(stack.admin, topics.raw_topics(stack.plan), -1)
         stack.start("ingest")
-        assert stack.process("ingest").wait(20) == 2
+        assert stack.process("ingest").wait() == 2
         (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]
         assert "anew-moves/0: nothing is committed, but the log has records of anew-moves/0" in line
         assert "tidemark reset" in line

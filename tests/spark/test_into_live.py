@@ -202,7 +202,7 @@ def test_a_hand_over_that_failed_is_completed(played, sessions, monkeypatch):
     played.start("windowing")
     refused = "a hand-over from Spark is under way"
     wait_until(lambda: refused in played.log("windowing"), "the refusal of windowing")
-    assert played.process("windowing").wait(60) == 2
+    assert played.process("windowing").wait() == 2
     played.kill("windowing")
     assert published(played) == by_spark
 

@@ -38,7 +38,7 @@ def end_spark(stack: Stack) -> None:
     """Tell the driver to stop, and wait until it has given all back."""
     process = stack.process("spark")
     process.terminate()
-    assert process.wait(120) == 0, stack.log("spark")
+    assert process.wait() == 0, stack.log("spark")
     stack.processes.pop(Replica("spark"))
 
 
@@ -50,7 +50,7 @@ def await_more(stack: Stack, what: str, work: Callable[[], object] = lambda: Non
         work()
         return published(stack) > seen
 
-    wait_until(there, what, 180)
+    wait_until(there, what)
 
 
 def await_log(stack: Stack, service: str, text: str) -> None:
@@ -63,7 +63,7 @@ def refused(stack: Stack, *services: str) -> None:
     said = "Spark works on it; end 'tidemark run --on spark PIPELINE'"
     for service in services:
         await_log(stack, service, said)
-        assert stack.process(service).wait(60) == 2
+        assert stack.process(service).wait() == 2
     stack.kill(*services)
 
 

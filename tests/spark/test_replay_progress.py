@@ -5,6 +5,7 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
+from tests.support.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.spark.progress import (
     CUTTING,
@@ -61,7 +62,7 @@ def test_the_listener_takes_progress_of_its_own_tasks_only():
     with progress_listener(cast(SparkSession, Context()), progress, lines.append) as driver:
         ProgressSender(Address(driver.host, driver.port, "stranger")).send(LOGS[0], 0, 99, 7, 0)
         ProgressSender(driver).send(LOGS[1], 0, 49, 7, 0)
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + PATIENCE_S
         while not any(line.startswith("25%") for line in lines):
             assert time.monotonic() < deadline_s, lines
             time.sleep(0.05)

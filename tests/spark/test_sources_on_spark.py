@@ -33,7 +33,7 @@ def work_until(driver: MicroBatchDriver, spark, happened: Callable[[], bool], wh
         driver.batch(spark)
         return happened()
 
-    wait_until(there, what, 120)
+    wait_until(there, what)
 
 
 @pytest.mark.long

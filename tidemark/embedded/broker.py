@@ -24,7 +24,7 @@ from tidemark.runtime.retry import poll
 
 _HOST = "127.0.0.1"
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-_READY_S = 60
+_READY_S = 240
 _STOP_S = 20
 _TRIES = 3  # another process may take a free port between the choice and the bind
 _FREE_BYTES = 256 * 2**20

@@ -32,7 +32,7 @@ from tidemark.runtime.service.command import service_command, service_environmen
 BROKER, SINK = "broker", "sink"
 READY = "ready"
 _SILENT = "no answer"
-_READY_S, _UNCHANGED_S = 120.0, 40.0
+_READY_S, _UNCHANGED_S = 300.0, 90.0
 _POLL_S = 0.1
 _ANSWER_S = 2.0
 
@@ -195,7 +195,7 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
 def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str], dict[str, str]]:
     """Wait until each service runs and is ready; return those that ended, and why others are not.
 
-    The wait ends when all reasons stay the same for 40 seconds, and after two minutes in any case.
+    The wait ends when all reasons stay the same for 90 seconds, and after five minutes in any case.
     A service that does not answer yet is loading its libraries, which takes long on a busy machine.
     """
     deadline_s = time.monotonic() + _READY_S

@@ -23,7 +23,7 @@ from supervisor.xmlrpc import SupervisorTransport
 from tidemark.embedded.processes import die_with_parent, last_words
 from tidemark.errors import ConfigurationError
 
-_START_S = 20
+_START_S = 120
 _STOP_S = 60
 _POLL_S = 0.05
 

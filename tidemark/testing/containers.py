@@ -21,7 +21,7 @@ from tidemark.runtime.config import Config
 from tidemark.testing.on_broker import OnBroker, Service
 
 _INSIDE, _OUTSIDE = 9092, 9094
-_START_S = 90.0
+_START_S = 240.0
 _LISTENERS = "/tmp/listeners"
 _PIPELINES = "/pipelines"
 
@@ -117,7 +117,7 @@ class InContainers(OnBroker):
         *,
         raw_partitions: int = 1,
         settings: Mapping[str, str] | None = None,
-        timeout_s: float = 90.0,
+        timeout_s: float = 240.0,
     ) -> None:
         """Create the topics of a pipeline and start its services.
 

@@ -76,7 +76,7 @@ class OnBroker(Scenario):
         raw_partitions: int = 1,
         settings: Mapping[str, str] | None = None,
         launch: Launcher = process,
-        timeout_s: float = 90.0,
+        timeout_s: float = 240.0,
     ) -> None:
         """Create the topics of a pipeline and start its services.
 

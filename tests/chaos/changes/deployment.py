@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.chaos.changes.program import Program
+from tests.support.patience import PATIENCE_S
 
 SERVICES = ("ingest", "windowing", "sink")
 _ADVICE = re.compile(r"'(tidemark (?:reset|replay) [^']*)'")
 _REFUSED = 2
-_STOP_S = 40
-_COMMAND_S = 170
 ROOT = Path(__file__).parents[3]
 _MODULE = re.compile(r"\bPIPELINE\b")
 
@@ -77,7 +76,7 @@ class Deployment:
             env=self._env,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_S,
+            timeout=PATIENCE_S,
             check=False,
         )
         said = done.stdout + done.stderr
@@ -123,7 +122,7 @@ class Deployment:
         """Stop all services."""
         for process in self._processes.values():
             process.terminate()
-        deadline_s = time.monotonic() + _STOP_S
+        deadline_s = time.monotonic() + PATIENCE_S
         for process in self._processes.values():
             process.wait(max(1.0, deadline_s - time.monotonic()))
         self._processes.clear()

@@ -28,6 +28,7 @@ from tests.chaos.changes.program import (
     draw_records,
 )
 from tests.kafka.support.changes import present
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
@@ -35,7 +36,6 @@ from tidemark.runtime.config import Config
 PARTITIONS = 2
 STEP_MS = 600_000  # event time of a step; both window sizes divide it
 RECORDS = 300
-AGREE_S = 150.0
 RESETS: dict[str, tuple[str, ...]] = {
     "reset": (),
     "reset, results deleted": ("--delete-results",),
@@ -113,7 +113,7 @@ class Run:
         self._until_ms = end_ms
 
     def _await_agreement(self, program: Program, deployment: Deployment) -> list[str]:
-        deadline_s = time.monotonic() + AGREE_S
+        deadline_s = time.monotonic() + PATIENCE_S
         followed = len(deployment.advice)
         while True:
             deployment.tend()

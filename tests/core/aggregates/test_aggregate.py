@@ -31,6 +31,7 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
+from tests.support.patience import PATIENCE_S
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
@@ -298,7 +299,7 @@ def test_float_bits_are_the_same_in_50_runs_on_1_2_and_8_threads():
         )
         for threads in ("1", "2", "8")
     ]
-    printed = {run.communicate(timeout=60)[0] for run in runs}
+    printed = {run.communicate(timeout=PATIENCE_S)[0] for run in runs}
 
     assert len(printed) == 1
     assert len(printed.pop().split()) == 1

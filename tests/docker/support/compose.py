@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -93,7 +94,7 @@ class Compose:
     def produce(self, topic: str, lines: Iterable[bytes]) -> None:
         """Write lines to one partition of a topic."""
         producer = self.producer(topic)
-        producer.communicate(keyed(lines), timeout=120)
+        producer.communicate(keyed(lines), timeout=PATIENCE_S)
         assert producer.returncode == 0
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
@@ -138,9 +139,9 @@ def run(
     return done.stdout + (done.stderr if errors else "")
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 180.0) -> None:
+def wait_until(happened: Callable[[], bool], what: str) -> None:
     """Wait, and say what did not come."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + PATIENCE_S
     while not happened():
-        assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s} s"
+        assert time.monotonic() < deadline_s, f"{what} did not come in {PATIENCE_S:.0f} s"
         time.sleep(0.5)

@@ -23,10 +23,10 @@ import psycopg
 from testcontainers.community.postgres import PostgresContainer
 
 from tests.sinks.places import Place, database_rows
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 from tidemark.sinks.databases.postgres import PostgresSink
 
-_START_S = 60.0
 _IMAGE = os.environ.get("POSTGRES_IMAGE", "postgres:17-bookworm")
 
 
@@ -120,7 +120,7 @@ class Postgres:
 
         That one answers inside of the container, which is where testcontainers asks.
         """
-        deadline_s = time.monotonic() + _START_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
                 self.run(self.url(), "SELECT 1")

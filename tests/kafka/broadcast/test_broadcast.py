@@ -42,7 +42,7 @@ def test_rules_reach_all_partitions_once_and_late_ones_are_reported_once(broker)
         produced(stack, "rules", [RULES_END] * SPLIT)
         expected = in_process(readings, rules)
         assert min(map(len, expected.values())) > 10
-        wait_until(lambda: on_kafka(stack) == expected, "all alarms", 180)
+        wait_until(lambda: on_kafka(stack) == expected, "all alarms")
         produced(stack, "rules", [LATE_RULE])
         wait_until(lambda: bool(stack.results("alarms.late-right")), "the late rule")
         assert set(stack.stop().values()) == {0}

@@ -54,5 +54,5 @@ def crash(stack: Stack, service: str, values: list[bytes]) -> None:
     assert stack.stop(service) == {service: 0}
     stack.start(service, TEST_CRASH="1")
     stack.produce((0, None, value) for value in values)
-    assert stack.process(service).wait(60) == crashing.STATUS
+    assert stack.process(service).wait() == crashing.STATUS
     stack.start(service)

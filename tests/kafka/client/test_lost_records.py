@@ -34,7 +34,7 @@ def input_of(stack: Stack, service: str) -> str:
 def stopped_with(stack: Stack, service: str) -> str:
     """Start a service that has to stop; return the one line that says why."""
     stack.start(service)
-    assert stack.process(service).wait(60) == 2
+    assert stack.process(service).wait() == 2
     (line,) = [line for line in stack.log(service).splitlines() if "ERROR" in line]
     assert "tidemark reset" in line
     stack.kill(service)

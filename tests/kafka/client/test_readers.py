@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.support.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.batches import by_partition, record_batch
@@ -109,8 +110,8 @@ def producer(config: Config) -> Producer:
     )
 
 
-def until(found: Callable[[], object], seconds: float = 180.0) -> None:
-    end_s = time.monotonic() + seconds
+def until(found: Callable[[], object]) -> None:
+    end_s = time.monotonic() + PATIENCE_S
     while not found():
         assert time.monotonic() < end_s, "it takes too long"
 

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, is_free
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client import clients
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_broker_answers_and_creates_no_topic_unasked(broker):
     admin = AdminClient({"bootstrap.servers": broker})
 
-    cluster = admin.list_topics("nobody-made-this", timeout=5)
+    cluster = admin.list_topics("nobody-made-this", timeout=60)
 
     assert [str(node) for node in cluster.brokers.values()] == [f"{broker}/1"]
     assert cluster.topics["nobody-made-this"].error is not None
@@ -39,7 +40,7 @@ def test_a_stopped_broker_leaves_no_process_and_no_port_and_its_data_starts_agai
     assert is_free(port)
 
     with Broker(tmp_path) as broker:
-        topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=5).topics
+        topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=60).topics
         assert "moves" in topics
 
 
@@ -147,7 +148,7 @@ def test_a_tool_without_an_address_needs_a_running_stack(tmp_path):
 
 def create(address, topic):
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
 
 
 def run(tool, address, *arguments, text=""):
@@ -169,7 +170,7 @@ def exists(pid):
     return True
 
 
-def eventually(condition, within_s=15):
+def eventually(condition, within_s=PATIENCE_S):
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if condition():

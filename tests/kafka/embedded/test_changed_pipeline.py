@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.support.stack import wait_until
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import answers
 from tidemark.embedded.state import running_stack
 from tidemark.runtime.client import clients
@@ -42,7 +43,7 @@ class Local:
             capture_output=True,
             text=True,
             env=env,
-            timeout=120,
+            timeout=PATIENCE_S,
             check=False,
             cwd=self.folder.parent,
         )

@@ -96,7 +96,7 @@ def test_another_program_is_refused_before_it_writes(broker, monkeypatch, change
 
         with deployed(broker, name, raw_partitions=0, **change) as changed:
             changed.start("ingest")
-            assert changed.process("ingest").wait(30) == 2
+            assert changed.process("ingest").wait() == 2
             (line,) = [line for line in changed.log("ingest").splitlines() if "ERROR" in line]
             changed.kill("ingest")
             assert words in line

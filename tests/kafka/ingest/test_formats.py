@@ -87,5 +87,5 @@ def test_a_source_that_needs_a_registry_ends_ingest_with_status_2_without_one(br
     assert "TIDEMARK_SCHEMA_REGISTRY" not in os.environ
     with Stack(broker, "no-registry", 1, module=formats) as stack:
         stack.start("ingest")
-        assert stack.process("ingest").wait(60) == 2
+        assert stack.process("ingest").wait() == 2
         assert "set TIDEMARK_SCHEMA_REGISTRY to its address" in stack.log("ingest")

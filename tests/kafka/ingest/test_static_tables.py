@@ -51,6 +51,6 @@ def test_a_missing_file_stops_the_start(broker, tmp_path):
     options = {"address": str(tmp_path / "none.csv")}
     with Stack(broker, "unnamed", module=named, options=options) as stack:
         stack.start("ingest")
-        assert stack.process("ingest").wait(timeout=60) == 2
+        assert stack.process("ingest").wait() == 2
         assert "static table unnamed.users.static" in stack.log("ingest")
         assert "there is no such file" in stack.log("ingest")

@@ -132,7 +132,7 @@ def test_results_that_are_deleted_while_a_service_runs_end_it(broker):  # A7
         await_expected(stack, "a", "b")
         stack.admin.delete_topics(["deleted-results.a"])["deleted-results.a"].result()
         moves(stack, 100, 200)
-        assert stack.process("windowing").wait(90) in (1, 2)
+        assert stack.process("windowing").wait() in (1, 2)
         stack.kill("windowing")
         stack.start("windowing")
         await_log(stack, "topic deleted-results.a was deleted")
@@ -160,7 +160,7 @@ def test_a_service_of_which_no_operator_works_ends_with_status_2(broker):
         play(stack, 0, 100, "a")
     with deployed(broker, "none", {"a": {"size": "20s"}}) as stack:
         stack.start("windowing")
-        assert stack.process("windowing").wait(60) == 2
+        assert stack.process("windowing").wait() == 2
         assert "operator a has stopped" in stack.log("windowing")
 
 

@@ -11,6 +11,7 @@ from bench.memory.bombs import BOMBS
 from bench.memory.services import measured
 from tests.kafka.pipelines import floods
 from tests.kafka.support.stack import Stack, wait_until
+from tests.support.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.offline_group import committed_offsets
@@ -116,5 +117,5 @@ def _is_done(stack: Stack) -> bool:
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_stays_within_one_and_a_half_budgets(broker, bomb, tmp_path):  # C1 to C4
     config = Config(bootstrap_servers=broker)
-    for found in measured(config, bomb, 0.2, 60.0, tmp_path):
+    for found in measured(config, bomb, 0.2, PATIENCE_S, tmp_path):
         assert [*found.faults(config.memory_bytes)] == [], found

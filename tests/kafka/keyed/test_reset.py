@@ -27,7 +27,7 @@ PARTS = "the state of operator 'pops' has another signature"
 
 def await_results(stack: Stack, name: str, enough: Callable[[list[dict[str, Any]]], bool]) -> None:
     """Wait longer than ``Stack`` does: several services start one after the other."""
-    wait_until(lambda: enough(stack.results(name)), f"{name} of {stack.name}", timeout_s=90)
+    wait_until(lambda: enough(stack.results(name)), f"{name} of {stack.name}")
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def test_one_operator_reads_its_log_again_and_the_others_go_on(broker):
 def test_state_of_an_operator_that_changed_is_refused_until_it_is_reset(broker, monkeypatch):
     with filled(broker, "changed") as stack:
         stack.start("windowing", TEST_AGGREGATE="more")
-        assert stack.process("windowing").wait(30) == 2
+        assert stack.process("windowing").wait() == 2
         (line,) = [line for line in stack.log("windowing").splitlines() if "ERROR" in line]
         assert PARTS in line
         assert "is now" in line
@@ -142,7 +142,7 @@ def test_offsets_that_are_gone_and_state_that_is_gone_stop_until_a_reset(broker)
         wait_until(lambda: "gone.sessions.changelog" not in names(stack.admin), "the deletion")
         stack.start("windowing", "sessions")
         for service in ("windowing", "sessions"):
-            assert stack.process(service).wait(30) == 2
+            assert stack.process(service).wait() == 2
         assert "nothing is committed, but gone.pops.changelog/" in stack.log("windowing")
         assert "operator 'sessions' is empty, but its log is at commit" in stack.log("sessions")
         assert all("tidemark reset" in stack.log(name) for name in ("windowing", "sessions"))

@@ -160,7 +160,7 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         assert found["a"] == "waits for ingest"
         assert found["b"].startswith("is refused by ingest: 'tidemark reset P --operator b --boot")
         stack.start("ingest")
-        assert stack.process("ingest").wait(60) == 2
+        assert stack.process("ingest").wait() == 2
         stack.kill("ingest")
         (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]
         assert "in outputs b, d, the choice of rows was filter" in line
@@ -170,7 +170,7 @@ def test_a_changed_filter_is_refused_and_one_command_accepts_it_for_its_outputs(
         before |= begun(stack)
     with deployed(broker, name, changed) as stack:
         stack.start("ingest")
-        assert stack.process("ingest").wait(60) == 2
+        assert stack.process("ingest").wait() == 2
         advice = re.findall(r"'(tidemark reset [^']*)'", stack.log("ingest"))[-1]
         assert "--operator b --operator d" in advice
         with pytest.raises(ConfigurationError, match="no operator"):
@@ -241,7 +241,7 @@ def test_outputs_on_a_column_that_their_stream_gained_are_built_from_raw(broker,
             replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=False)
         replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=True)
         stack.start("ingest")
-        assert stack.process("ingest").wait(60) == 2
+        assert stack.process("ingest").wait() == 2
         stack.kill("ingest")
         assert "in output a, the column weight was not in all rows" in stack.log("ingest")
         advice = re.findall(r"'(tidemark reset [^']*)'", stack.log("ingest"))[-1]

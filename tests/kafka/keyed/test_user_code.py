@@ -54,7 +54,7 @@ def test_a_function_that_is_to_stop_ends_the_service_with_the_place_of_the_row(b
     with Stack(broker, "stopping", module=failing, options=options) as stack:
         stack.produce(records())
         stack.start()
-        assert stack.process("windowing").wait(timeout=90) == 2
+        assert stack.process("windowing").wait() == 2
         log = stack.log("windowing")
         assert "windows: total=custom(Total): add: TypeError: " in log
         assert "key k='a', topic stopping-in, partition 0, offset 1: correct the function" in log

@@ -73,7 +73,7 @@ def test_a_changed_filter_of_rows_is_refused_and_accepted_by_a_reset(broker, tmp
         assert set(stack.stop(*stack.plan.services(), "sink").values()) == {0}
     with Stack(broker, name, 0, asis, {"least": 1}, TIDEMARK_SINK=sink) as stack:
         stack.start("ingest")
-        assert stack.process("ingest").wait(60) == 2
+        assert stack.process("ingest").wait() == 2
         assert "in output large, the choice of rows was filter" in stack.log("ingest")
         stack.kill("ingest")
         Reset(stack.config, stack.admin, Scope(stack.compiled, only=("large",))).run()

@@ -21,7 +21,7 @@ T = 1_772_438_400_000
 
 def error_line(stack: Stack, service: str = "ingest", status: int = 2) -> str:
     """Wait for the end of a service; return the one line that explains it."""
-    assert stack.process(service).wait(90) == status
+    assert stack.process(service).wait() == status
     (line,) = [line for line in stack.log(service).splitlines() if f" ERROR   {service}" in line]
     return line
 
@@ -71,7 +71,7 @@ def test_segments_are_split_to_fit_a_log_with_the_brokers_default_size(broker):
         )
         stack.start("ingest", "windowing")
         stack.move("a", T + 13_000)
-        wait_until(lambda: len(stack.results("pops")) == 1, "the pane", 90)
+        wait_until(lambda: len(stack.results("pops")) == 1, "the pane")
         assert [pane["pops"] for pane in stack.results("pops")] == [80]
         log = [value for _, value in stack.committed(name)]
         assert sum(map(len, filter(None, log))) > 1_500_000

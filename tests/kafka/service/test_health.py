@@ -32,7 +32,7 @@ def ask(port: int, what: str) -> tuple[int, dict[str, Any]]:
 
 
 def await_reason(port: int, what: str, reason: str) -> None:
-    wait_until(lambda: reason in " ".join(ask(port, what)[1]["reasons"]), reason, 60)
+    wait_until(lambda: reason in " ".join(ask(port, what)[1]["reasons"]), reason)
 
 
 def test_a_service_is_ready_once_it_has_its_state(broker, port):
@@ -101,7 +101,7 @@ def test_a_stuck_loop_is_not_live(broker, port):
 def test_a_taken_port_stops_the_service_with_its_name(broker, port):
     with socket.create_server(("127.0.0.1", port)), Stack(broker, "taken") as stack:
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port))
-        assert stack.process("ingest").wait(30) == 2
+        assert stack.process("ingest").wait() == 2
         assert f"TIDEMARK_HTTP_PORT={port}: 127.0.0.1: Address already in use" in stack.log(
             "ingest"
         )

@@ -15,12 +15,13 @@ from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import Broker, free_port
 
 T = 1_772_438_400_000
-GRACE_S = 10
+MOST_S = 10 + 20
+"""What docs/operations.md promises, and some for a busy machine."""
 
 
 def end(process: Process, number: int = signal.SIGTERM) -> int:
     process.send_signal(number)
-    return process.wait(GRACE_S)
+    return process.wait(MOST_S)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_second_signal_ends_it_at_once(broker):
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        assert process.wait(GRACE_S) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+        assert process.wait(MOST_S) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
 def lonely(log: Path) -> "subprocess.Popen[bytes]":

@@ -30,5 +30,5 @@ def test_an_open_transaction_of_a_producer_is_named(broker):
         stack.await_partitions()
         producer = open_transaction(stack, stack.raw, 1)
         text = "waiting for an open transaction of a writer of held-raw-moves/0"
-        wait_until(lambda: text in stack.log("ingest"), "the reason", 60)
+        wait_until(lambda: text in stack.log("ingest"), "the reason")
         producer.abort_transaction(10)

@@ -102,7 +102,7 @@ def test_metrics_are_served_beside_health(broker):
         stack.start("ingest", TIDEMARK_HTTP_PORT=str(port))
         stack.await_partitions()
         stack.move("a", T)
-        wait_until(lambda: scraped(port).get("tidemark_rows_in_total") == 1, "the row", 30)
+        wait_until(lambda: scraped(port).get("tidemark_rows_in_total") == 1, "the row")
         found = scraped(port)
         assert found["tidemark_ready"] == 1
         assert found["tidemark_commit_duration_seconds_count"] > 0

@@ -60,7 +60,7 @@ def test_a_folder_of_state_that_may_not_be_written_is_named(broker, folder):
     env: dict[str, Any] = {"TEST_NOBODY": "yes", "TIDEMARK_STATE_BACKEND": "rocksdb"}
     with Stack(broker, "unwritten", module=nobodys, **env) as stack:
         stack.start("windowing", TIDEMARK_STATE_DIR=str(folder / "state"))
-        assert stack.process("windowing").wait(60) == 2
+        assert stack.process("windowing").wait() == 2
         (line,) = [text for text in stack.log("windowing").splitlines() if " ERROR " in text]
     folder.chmod(0o755)
     assert f"TIDEMARK_STATE_DIR={folder / 'state'}: " in line

@@ -104,11 +104,9 @@ def test_a_sink_that_is_locked_waits_and_goes_on(broker, tmp_path):
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("BEGIN EXCLUSIVE")
             stack.produce([*_moves(300, 600), (0, None, move("end", T + 3_600_000))])
-            wait_until(
-                lambda: "trying again" in stack.log("sink"), "a log line about the lock", 40.0
-            )
+            wait_until(lambda: "trying again" in stack.log("sink"), "a log line about the lock")
             db.execute("COMMIT")
-        wait_until(lambda: "back again" in stack.log("sink"), "the sink to come back", 60.0)
+        wait_until(lambda: "back again" in stack.log("sink"), "the sink to come back")
         _await_end(stack, path, T + 20_000)
         assert stack.stop("sink") == {"sink": 0}
         panes = stack.results("pops")

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.processes import die_with_parent
 from tidemark.runtime.service.command import MODULE
 
@@ -75,7 +76,7 @@ class Forked:
     def poll(self) -> int | None:
         return self._process.exitcode
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout: float | None = PATIENCE_S) -> int:
         self._process.join(timeout)
         status = self._process.exitcode
         if status is None:

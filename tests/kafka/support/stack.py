@@ -17,6 +17,7 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import pops
 from tests.kafka.support.forked import Forked, Process
+from tests.support.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics
@@ -158,7 +159,7 @@ class Stack:
         ended = {replica: self.processes.pop(replica) for replica in chosen}
         for process in ended.values():
             process.send_signal(number)
-        return {replica: process.wait(timeout=15) for replica, process in ended.items()}
+        return {replica: process.wait() for replica, process in ended.items()}
 
     def produce(
         self, records: Iterable[tuple[int, bytes | None, bytes | None]], topic: str | None = None
@@ -181,7 +182,7 @@ class Stack:
         for partition, key, value in records:
             producer.produce(topic or self.raw, value, key, partition, on_delivery=delivered)
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(PATIENCE_S) == 0
         assert refused == []
 
     def grow(self, partitions: int) -> None:
@@ -236,10 +237,10 @@ def move(player: str, at: int, score: int = 1, **others: object) -> bytes:
     return json.dumps({"player": player, "at": at, "score": score, **others}).encode()
 
 
-def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
+def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not happened():
-        assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s} s"
+        assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s:.0f} s"
         time.sleep(0.2)
 
 

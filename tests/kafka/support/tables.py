@@ -77,7 +77,7 @@ class Table:
             topic = wanted(stack, self.name, self.column)
             return bool(topic) is filled and self.rows() == topic
 
-        wait_until(same, f"{self.name} {what}", 60.0)
+        wait_until(same, f"{self.name} {what}")
 
 
 class Keyed:
@@ -107,4 +107,4 @@ class Keyed:
             }
             return bool(topic) and self.rows() == topic
 
-        wait_until(same, f"{self._name} by {self._key}", 60.0)
+        wait_until(same, f"{self._name} by {self._key}")

@@ -17,7 +17,7 @@ def record(k, at_ms, v=1, **others):
 
 
 def await_end(stack):
-    wait_until(lambda: stack.figures("ingest").get("lag") == "0", "the raw topic's end", 90)
+    wait_until(lambda: stack.figures("ingest").get("lag") == "0", "the raw topic's end")
 
 
 def records_of(letters):
@@ -74,7 +74,7 @@ def test_b28_keys_that_move_with_new_partitions_are_counted_once(broker):
             "segments with the new partitions",
         )
         stack.produce((p, None, record("_flush", T0 + 90_000, v=0)) for p in range(4))
-        wait_until(lambda: len(panes(stack)) >= 20, "the window of all keys", 120)
+        wait_until(lambda: len(panes(stack)) >= 20, "the window of all keys")
         assert stack.results("dead-letters") == []
         assert stack.results("out.late") == []
         assert stack.stop() == {"ingest": 0, "windowing": 0}, stack.log("ingest")

@@ -11,16 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from tests.support.patience import PATIENCE_S
 from tidemark.runtime.backends import database
 
 KB = 2**10
 
-_DEADLINE_S = 30.0
-
 
 def await_files(folder: Path, pattern: str) -> list[Path]:
     """Wait until RocksDB has written files, which it does in the background."""
-    deadline_s = time.monotonic() + _DEADLINE_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not (found := list(folder.glob(pattern))) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     return found
@@ -44,7 +43,7 @@ class SmallDisk:
 
     def await_recovery(self, attempt: Callable[[], object], done: Callable[[], object]) -> None:
         """Try until it worked: RocksDB looks only every few seconds whether there is room."""
-        deadline_s = time.monotonic() + _DEADLINE_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not done() and time.monotonic() < deadline_s:
             attempt()
             time.sleep(0.1)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.runtime.backends.disks import KB
 from tests.support.joins import large_state
+from tests.support.patience import PATIENCE_S
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin
@@ -98,7 +99,10 @@ def test_results_are_those_of_memory_also_after_a_restore(kind, tmp_path):
 def test_partners_all_over_a_large_state_need_little_memory():
     """The partners of one segment lie in all of the hundreds of blocks of the state."""
     ran = subprocess.run(
-        [sys.executable, "-m", large_state.__name__], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", large_state.__name__],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
     assert ran.returncode == 0, ran.stderr[-2_000:]

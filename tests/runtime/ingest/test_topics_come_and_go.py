@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.runtime.ingest.in_memory import Cluster, Service, record
+from tests.support.patience import PATIENCE_S
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.core.operators.task import OperatorTask
 from tidemark.partition import Partition
@@ -40,7 +41,7 @@ def cluster(monkeypatch):
 def look(service: Service) -> None:
     """Turn the loop until the topics were looked at anew."""
     before = service.task._raw._looked_ms
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + PATIENCE_S
     while service.task._raw._looked_ms == before or service.task._raw._looking is not None:
         assert time.monotonic() < deadline_s
         service.tick()

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +37,7 @@ def test_a_service_without_operators_is_ready_and_ends_with_0_on_a_signal(tmp_pa
         try:
             told = _ready(port)
             process.terminate()
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=PATIENCE_S)
         finally:
             process.kill()
     assert told == {
@@ -50,7 +51,7 @@ def test_a_service_without_operators_is_ready_and_ends_with_0_on_a_signal(tmp_pa
 
 
 def _ready(port: int) -> object:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as answer:

@@ -31,7 +31,7 @@ def test_replays_of_broadcast_tables_equal_what_services_have_made(broker, sessi
         produced(stack, "readings", [*readings, *[READINGS_END] * SPLIT])
         produced(stack, "rules", [RULES_END] * SPLIT)
         expected = in_process(readings, rules)
-        wait_until(lambda: on_kafka(stack) == expected, "all alarms", 180)
+        wait_until(lambda: on_kafka(stack) == expected, "all alarms")
         produced(stack, "rules", [LATE_RULE])
         for name in ("alarms", "quiet", "at-once"):
             stack.await_results(f"{name}.late-right", bool)

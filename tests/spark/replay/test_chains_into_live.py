@@ -75,7 +75,7 @@ def test_a_changed_stage_takes_over_although_the_command_fails_twice(
                 with pytest.raises(StateError, match="driver was killed"):
                     into_live(new.config, plan, none, sessions, 2, delete_results=delete_results)
         new.start()
-        statuses = {each.wait(60) for each in new.processes.values()}
+        statuses = {each.wait() for each in new.processes.values()}
         assert statuses == {2}
         assert all("a hand-over from Spark is under way" in text for _, text in new.logs())
         new.kill()

@@ -31,9 +31,9 @@ def test_replays_of_joins_equal_what_services_and_spark_have_made(broker, sessio
             driver.batch(spark)
             return on_kafka(stack) == expected
 
-        wait_until(equal, "the results of Spark", 180)
+        wait_until(equal, "the results of Spark")
         await_equal(stack, expected)
-        wait_until(lambda: not driver.batch(spark), "all marks", 120)
+        wait_until(lambda: not driver.batch(spark), "all marks")
         release(stack.config, stack.plan)
         for slices, from_raw in ((3, False), (None, True)):
             result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)

@@ -60,7 +60,7 @@ def work_until_equal(
         driver.batch(spark)
         return on_kafka(stack) == expected
 
-    wait_until(equal, f"the results of {stack.name}", 180)
+    wait_until(equal, f"the results of {stack.name}")
     await_equal(stack, expected)
 
 
@@ -78,7 +78,7 @@ def test_a_chain_moves_between_drivers_and_services(broker, sessions, spark):
         second = claimed(stack)
         with pytest.raises(Exception, match=r"FENCED|fenced"):
             first.batch(spark)
-        wait_until(lambda: not second.batch(spark), "all marks", 120)
+        wait_until(lambda: not second.batch(spark), "all marks")
         before = ends_of(stack)
         assert second.batch(spark) == 0
         assert ends_of(stack) == before
@@ -117,7 +117,7 @@ def await_commit_after(stack: Stack, values: list[bytes]) -> None:
     """Produce moves, and wait until a task has committed something to a log."""
     before = ends_of(stack)
     produced(stack, values)
-    wait_until(lambda: ends_of(stack) != before, "a commit of a task", 180)
+    wait_until(lambda: ends_of(stack) != before, "a commit of a task")
 
 
 def kill_below(pid: int, name: str) -> None:
@@ -164,7 +164,7 @@ def test_a_chain_survives_that_tasks_and_driver_are_killed(broker, spark):
         for part in (next(parts) for _ in range(3)):
             await_commit_after(stack, part)
             kill_workers(process.pid)
-        wait_until(lambda: stack.results("counts") != [], "counts", 120)
+        wait_until(lambda: stack.results("counts") != [], "counts")
         assert process.poll() is None, stack.log("spark")
         stack.kill("spark")
         produced(stack, next(parts))

@@ -55,4 +55,4 @@ def _await_group(stack: Stack, service: str, ends: dict[Partition, int]) -> None
         committed = committed_offsets(stack.config, group, list(ends))
         return all(committed[at] >= end for at, end in ends.items())
 
-    wait_until(there, f"{service} of {stack.name}", timeout_s=300)
+    wait_until(there, f"{service} of {stack.name}")

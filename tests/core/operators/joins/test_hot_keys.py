@@ -15,6 +15,7 @@ from tests.support.joins.stream import LOGS, SIDES, heard_by, operator, read, ru
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.operators.published import published
+from tests.support.patience import PATIENCE_S
 from tests.support.running import incidents
 from tidemark.core.operators.joins import pairs
 from tidemark.core.operators.task import OperatorTask
@@ -48,7 +49,7 @@ def test_a_batch_with_too_many_pairs_is_taken_segment_by_segment(data: Any, log:
 def test_a_key_with_billions_of_pairs_needs_little_memory() -> None:
     """The first portion of rows has 64 rows with 200,000 partners each."""
     ran = subprocess.run(
-        [sys.executable, "-m", hot_key.__name__], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", hot_key.__name__], capture_output=True, text=True, timeout=PATIENCE_S
     )
 
     assert ran.returncode == 0, ran.stderr[-2_000:]
