@@ -18,6 +18,8 @@ SERVICE ?=
 # Tests on Kafka wait for it more than they work: there are twice as many of them.
 JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
+# Where a process crashes, pytest-xdist 3.8 makes another one, and may then wait for it forever.
+BY_SCOPE := --dist loadscope --max-worker-restart 0
 # Which tests of a tier, by their marks: `make integration ONLY=long`; all of them where it is empty.
 ONLY ?=
 RECORDS ?= 1000000
@@ -88,7 +90,7 @@ conformance: $(READY)  ## run the cases of windowing semantics
 	$(PYTEST) $(SPREAD) tests/conformance
 
 integration: export POLARS_MAX_THREADS ?= 1
-integration: SPREAD = -n $$((2 * $(JOBS))) --dist loadscope
+integration: SPREAD = -n $$((2 * $(JOBS))) $(BY_SCOPE)
 integration: setup  ## test against a real Kafka
 	$(PYTEST) $(SPREAD) tests/kafka
 
@@ -97,7 +99,7 @@ chaos: setup  ## kill and freeze services and brokers, RUNS times; deploy change
 	$(BIN)/python -m tests.chaos.changes --seed $(SEED) --steps 4
 
 replay: setup  ## test replays on Spark against live results
-	$(PYTEST) -n $(JOBS) --dist loadscope tests/spark
+	$(PYTEST) -n $(JOBS) $(BY_SCOPE) tests/spark
 
 engine:
 	@docker info >/dev/null 2>&1 || { echo \
