@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, Producer
 
 from tests.chaos.records import Record
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 JUNK = b'{"who":"aborted","team":"aborted","at":1700000000000}'
 _WAIT_S = 3.0

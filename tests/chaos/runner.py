@@ -30,7 +30,7 @@ from tests.chaos.records import draw_records
 from tests.chaos.schedule import FEED_S, Fault, Scenario, draw_scenario
 from tests.chaos.supervising import Supervisor
 from tests.kafka.support.stack import Replica, Stack
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.errors import TidemarkError
 from tidemark.partition import Partition

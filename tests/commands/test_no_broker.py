@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 NOBODY = "127.0.0.1:1"
 COMMANDS = {

@@ -34,7 +34,7 @@ from tests.docker.support.shop import (
     expected,
 )
 from tests.kafka.support.changes import present
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 

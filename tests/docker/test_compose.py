@@ -11,7 +11,7 @@ import pytest
 
 from tests.docker.support.compose import SERVICES, Compose, inspect, keyed, run, wait_until
 from tests.docker.support.game import ROUND, expected, found, round_of
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 TOPIC = "moves"
 

@@ -13,7 +13,7 @@ from tests.fuzz.judge import Judge
 from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import SHAPES, Shape
 from tests.kafka.support.stack import Stack
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from tests.kafka.pipelines import changing, failing, pops
 from tests.kafka.support.stack import ROOT, Stack, move, wait_until
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 Ended: TypeAlias = "subprocess.CompletedProcess[bytes]"
 

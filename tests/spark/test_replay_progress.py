@@ -5,7 +5,7 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.spark.progress import (
     CUTTING,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.chaos.changes.program import Program
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 SERVICES = ("ingest", "windowing", "sink")
 _ADVICE = re.compile(r"'(tidemark (?:reset|replay) [^']*)'")

@@ -28,7 +28,7 @@ from tests.chaos.changes.program import (
     draw_records,
 )
 from tests.kafka.support.changes import present
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, free_port
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config

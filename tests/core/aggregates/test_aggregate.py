@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tests.support.aggregating import (
     ALL_TYPES,
     BY,
@@ -31,7 +32,6 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
-from tests.support.patience import PATIENCE_S
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW

@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 
 ROOT = Path(__file__).parents[3]

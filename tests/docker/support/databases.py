@@ -22,8 +22,8 @@ os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
 import psycopg
 from testcontainers.community.postgres import PostgresContainer
 
+from tests.patience import PATIENCE_S
 from tests.sinks.places import Place, database_rows
-from tests.support.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 from tidemark.sinks.databases.postgres import PostgresSink
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.batches import by_partition, record_batch

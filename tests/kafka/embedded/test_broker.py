@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, is_free
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client import clients

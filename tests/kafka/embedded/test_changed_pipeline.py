@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.support.stack import wait_until
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import answers
 from tidemark.embedded.state import running_stack
 from tidemark.runtime.client import clients

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded import stack
 from tidemark.embedded.broker import is_free
 from tidemark.embedded.state import running_stack

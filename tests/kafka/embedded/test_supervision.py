@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.supervision import Program, Supervision
 from tidemark.errors import ConfigurationError
 

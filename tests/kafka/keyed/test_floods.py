@@ -11,7 +11,7 @@ from bench.memory.bombs import BOMBS
 from bench.memory.services import measured
 from tests.kafka.pipelines import floods
 from tests.kafka.support.stack import Stack, wait_until
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import LATEST, offsets
 from tidemark.runtime.client.offline_group import committed_offsets

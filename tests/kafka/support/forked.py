@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.processes import die_with_parent
 from tidemark.runtime.service.command import MODULE
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin import NewPartitions
 
 from tests.kafka.pipelines import pops
 from tests.kafka.support.forked import Forked, Process
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics

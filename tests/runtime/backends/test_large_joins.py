@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.runtime.backends.disks import KB
 from tests.support.joins import large_state
-from tests.support.patience import PATIENCE_S
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 _API_VERSIONS, _METADATA = 18, 3
 _NEWEST_METADATA = 2

@@ -5,8 +5,8 @@ import time
 import msgspec
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.runtime.ingest.in_memory import Cluster, Service, record
-from tests.support.patience import PATIENCE_S
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.core.operators.task import OperatorTask
 from tidemark.partition import Partition

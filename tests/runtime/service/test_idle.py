@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.support.patience import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 
 ROOT = Path(__file__).parents[3]

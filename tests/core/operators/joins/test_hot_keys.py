@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.join import run_join
+from tests.patience import PATIENCE_S
 from tests.support.joins import hot_key
 from tests.support.joins.stream import LOGS, SIDES, heard_by, operator, read, rules, run, same
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.operators.published import published
-from tests.support.patience import PATIENCE_S
 from tests.support.running import incidents
 from tidemark.core.operators.joins import pairs
 from tidemark.core.operators.task import OperatorTask
