@@ -12,9 +12,14 @@ COPY image.lock ./
 RUN pip install --require-hashes -r image.lock
 
 FROM builder AS code
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --yes -qq --no-install-recommends \
+    gcc libc6-dev >/dev/null
 COPY pyproject.toml README.md LICENSE ./
 COPY tidemark ./tidemark
-RUN pip install --no-deps --no-build-isolation --prefix /opt/code .
+# An installation goes on without the native library; an image without it is not built.
+RUN pip install --no-deps --no-build-isolation --prefix /opt/code . \
+ && ls /opt/code/lib/python3.13/site-packages/tidemark/native/_library*.so
 
 FROM builder AS packages
 RUN pip uninstall --yes setuptools \

@@ -36,6 +36,7 @@ def test_scenarios_hold_in_containers(kafka, image, pipeline, scenario):
     with InContainers(pipeline, kafka, image) as run:
         scenario(run)
         assert "started" in run.log("ingest")
+        assert "reads by the native library" in run.log("ingest")
 
 
 def test_b60_processes_of_this_machine_reach_a_broker_in_a_container(kafka, pipeline):
