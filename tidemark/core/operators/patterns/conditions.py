@@ -8,12 +8,15 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Mask, Numbers
+from tidemark.core.operators.patterns.key_rows import KeyRows
 from tidemark.core.operators.patterns.key_run import Question
+from tidemark.core.operators.patterns.near import NOTHING_NEAR, NearAnswers, Pairs, near_pairs
 from tidemark.core.operators.patterns.partial import Refs, place_of, step_of
 from tidemark.core.operators.patterns.pattern import Pattern, Step
-from tidemark.core.operators.patterns.step_rows import StepRows
+from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
 from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_values import row_values
+from tidemark.core.state.blocks import lines_at
 
 _NO_PLACE = -1
 _FITS = "@fits"
@@ -72,6 +75,46 @@ class Conditions:
                     found[at] = answer
         return found
 
+    def near(self, rows: KeyRows, step_rows: StepRows) -> NearAnswers:
+        """Return what near rows answer; ``rows``: in the order of keys."""
+        earlier = self._one_earlier
+        pairs = {
+            number: found
+            for number, other in earlier.items()
+            if (found := near_pairs(rows, number, other)).row.size
+        }
+        if not pairs:
+            return NOTHING_NEAR
+        own = step_rows.rows(rows.place)
+        holds, is_known = {}, {}
+        for number, found in pairs.items():
+            answers = self._of_pairs(self.pattern.steps[number], own, found)
+            bits = np.left_shift(1, found.back)
+            holds[number] = _bits_by_row(found.row[answers], bits[answers], rows.place.size)
+            is_known[number] = _bits_by_row(found.row, bits, rows.place.size)
+        numbers = dict(zip(rows.place.tolist(), range(rows.place.size), strict=True))
+        return NearAnswers(earlier, holds, is_known, numbers)
+
+    def _of_pairs(self, step: Step, own: pl.DataFrame, pairs: Pairs) -> Mask:
+        assert step.on is not None, f"step {step.name} has no condition on earlier rows"
+        (names,) = self._earlier[step.name].values()
+        used = [name for name in step.on.meta.root_names() if name in self.columns]
+        before, known = pairs.earlier, pairs.back > 0
+        earlier = lines_or_null(lines_at(own[[*{*names.values()}]], before[known]), known)
+        frame = lines_at(own[used], pairs.row).hstack(
+            [earlier[column].alias(name) for name, column in names.items()]
+        )
+        return _mask(row_values(step.on, frame, pl.Boolean())[0])
+
+    @cached_property
+    def _one_earlier(self) -> Mapping[int, int]:
+        """The steps that ask for the row of one step, with this step."""
+        return {
+            number: next(iter(self._earlier[step.name]))
+            for number, step in enumerate(self.pattern.steps)
+            if len(self._earlier[step.name]) == 1
+        }
+
     def _holds(
         self, step: Step, on: pl.Expr, asked: Sequence[Question], rows: StepRows
     ) -> Sequence[bool]:
@@ -103,6 +146,11 @@ def _last_of(refs: Refs, step: int) -> int:
     """Return the place of the last row of a step, -1 without one."""
     places = (place_of(ref) for ref in reversed(refs) if step_of(ref) == step)
     return next(places, _NO_PLACE)
+
+
+def _bits_by_row(row: Numbers, bits: Numbers, count: int) -> Sequence[int]:
+    """Return the sum of the bits of each row."""
+    return np.bincount(row, bits, count).astype(np.int64).tolist()  # type: ignore[no-any-return]
 
 
 def _mask(holds: pl.Series) -> Mask:

@@ -21,9 +21,9 @@ class KeyRows(NamedTuple):
     at_ms: Numbers
     bits: Numbers
 
-    def where(self, mask: Mask) -> "KeyRows":
-        """Return the rows that a mask marks."""
-        return KeyRows(*(column[mask] for column in self))
+    def where(self, at: Mask | Numbers) -> "KeyRows":
+        """Return the rows that a mask marks, or those at positions, in their order."""
+        return KeyRows(*(column[at] for column in self))
 
 
 class KeyPartials(NamedTuple):

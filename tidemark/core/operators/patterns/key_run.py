@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidemark.core.operators.patterns.automaton import NOT_TAKEN, Automaton, Moves
 from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT
+from tidemark.core.operators.patterns.near import NearAnswers
 from tidemark.core.operators.patterns.partial import Partial, Refs, place_of, ref_of
 from tidemark.core.time.segment import FOREVER_MS
 
@@ -42,11 +43,12 @@ Run = Generator[Sequence[Question], Sequence[bool], None]
 class KeyRun:
     """The partial matches of one key, and the results of its rows and timers."""
 
-    __slots__ = ("_due_ms", "automaton", "found", "partials", "within_ms")
+    __slots__ = ("_due_ms", "automaton", "found", "near", "partials", "within_ms")
 
-    def __init__(self, automaton: Automaton, partials: list[Partial]) -> None:
-        """Start with the partial matches of the state."""
+    def __init__(self, automaton: Automaton, partials: list[Partial], near: NearAnswers) -> None:
+        """Start with the partial matches of the state; ``near``: answers that are known."""
         self.automaton = automaton
+        self.near = near
         self.partials = partials
         self.found: list[Found] = []
         self.within_ms = automaton.pattern.within_ms
@@ -72,21 +74,26 @@ class KeyRun:
         if self._due_ms <= until_ms:
             self._time_passes(until_ms)
 
-    def _asked(self, row: Row) -> Generator[Sequence[Question], Sequence[bool], Iterable[int]]:
+    def _asked(self, row: Row) -> Generator[Sequence[Question], Sequence[bool], Sequence[int]]:
         """Return the bits of the steps that hold, for each partial match, then for a new one."""
-        (place, _, bits), automaton = row, self.automaton
+        (place, _, bits), automaton, near = row, self.automaton, self.near
         steps = [automaton.asked(stage, closed, bits) for _, closed, stage, _ in self.partials]
         steps.append(automaton.first_asked(bits))
         of_each = [*(refs for _, _, _, refs in self.partials), ()]
-        asked = [
-            Question(step, place, refs)
-            for some, refs in zip(steps, of_each, strict=True)
-            for step in some
-        ]
-        if not asked:
-            return repeat(0)
-        answers = iter((yield asked))
-        return [sum(1 << step for step in some if next(answers)) for some in steps]
+        holds, asked, asks = [0] * len(steps), list[Question](), list[int]()
+        for at, (some, refs) in enumerate(zip(steps, of_each, strict=True)):
+            for step in some:
+                known = near.answer(step, place, refs)
+                if known is None:
+                    asked.append(Question(step, place, refs))
+                    asks.append(at)
+                elif known:
+                    holds[at] |= 1 << step
+        if asked:
+            answers = yield asked
+            for at, question, answer in zip(asks, asked, answers, strict=True):
+                holds[at] |= answer << question.step
+        return holds
 
     def _take(self, row: Row, holds: Iterable[int]) -> None:
         """Let each partial match, and a new one, take the row where they can."""

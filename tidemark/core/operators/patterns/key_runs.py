@@ -10,6 +10,7 @@ from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.key_rows import KeyPartials, KeyRows
 from tidemark.core.operators.patterns.key_run import Found, KeyRun, Question, Run
+from tidemark.core.operators.patterns.near import NOTHING_NEAR
 from tidemark.core.operators.patterns.partial import packed, unpacked
 from tidemark.core.operators.patterns.step_rows import StepRows
 
@@ -28,11 +29,12 @@ def run_keys(
     """
     keys = np.unique(np.concatenate([rows.key, stored.key]))
     by_key = np.argsort(rows.key, kind="stable")
-    bounds = np.searchsorted(rows.key[by_key], keys)
-    numbers = [part[by_key].tolist() for part in (rows.place, rows.at_ms, rows.bits)]
+    rows = rows.where(by_key)
+    bounds = np.searchsorted(rows.key, keys)
+    near = conditions.near(rows, step_rows) if automaton.asks else NOTHING_NEAR
     partials = dict(zip(stored.key.tolist(), unpacked(stored.lists), strict=True))
-    runs = [KeyRun(automaton, partials.get(each, [])) for each in keys.tolist()]
-    taken = list(zip(*numbers, strict=True))
+    runs = [KeyRun(automaton, partials.get(each, []), near) for each in keys.tolist()]
+    taken = list(zip(rows.place.tolist(), rows.at_ms.tolist(), rows.bits.tolist(), strict=True))
     stops = pairwise([*bounds.tolist(), len(taken)])
     going = [
         each.run(taken[low:high], until_ms) for each, (low, high) in zip(runs, stops, strict=True)
