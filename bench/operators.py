@@ -6,7 +6,7 @@ One core folds rows into count and sum, segment by segment, as a task does.  The
 each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
 open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
 are CPU time of the process, which other work on the machine distorts less than wall time.
-joins/kernel.py and patterns.py say how joins and patterns are measured.
+joins/kernel.py and patterns/kernel.py say how joins and patterns are measured.
 """
 
 import argparse
@@ -17,9 +17,9 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from bench import patterns
 from bench.joins import kernel as joins
 from bench.meter import Meter, Numbers, rows_of, segments
+from bench.patterns import kernel as patterns
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate

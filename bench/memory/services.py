@@ -11,6 +11,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from bench.cpu import peak_of
 from bench.memory.bombs import BOMBS, Bomb, Record, build
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
@@ -153,13 +154,3 @@ def _process(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def peak_of(pid: int) -> int:
-    """Return the most memory that a process has had so far, bytes; 0 if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return 0
-    found = next((line for line in lines if line.startswith("VmHWM:")), "VmHWM: 0 kB")
-    return int(found.split()[1]) * 2**10

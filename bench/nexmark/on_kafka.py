@@ -3,17 +3,19 @@
 import json
 import os
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 from confluent_kafka import Message, Producer, TopicPartition
 
+from bench.cpu import peak_of
 from bench.nexmark.arrival import PARTITION, values
 from bench.nexmark.query import RESULTS, Query, pipeline
 from bench.nexmark.reference import Comparison, Reference
@@ -43,13 +45,15 @@ class KafkaRun:
     """A query on Kafka.
 
     ``read_s``: wall time from the first committed record until all records are processed and
-    committed.  ``cpu_s``: of all services.  ``late``: late rows of all operators.
+    committed.  ``cpu_s``: of all services.  ``late``: late rows of all operators.  ``peak_bytes``:
+    the most memory of each service.
     """
 
     comparison: Comparison
     late: int
     read_s: float
     cpu_s: float
+    peak_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Input:
@@ -110,13 +114,15 @@ def run(
         "NEXMARK_PARTITIONS": str(source.partitions),
     }
     before_s = children_s()
-    with _services(plan, environment) as check_alive:
+    with _services(plan, environment) as running:
+        check_alive = running.check_alive
         read_s = _Progress(plan, source).await_end(check_alive)
         compare = partial(reference.compare, query.sql, query.results)
         found = _await_results(plan, source, compare, check_alive)
+        peak_bytes = {name: peak_of(service.pid) for name, service in running.processes.items()}
     ports = [port for each in plan.operators for port in each.ports if port.port.kind == LATE]
     late = sum(len(messages(source, port.topic)) for port in ports)
-    return KafkaRun(found, late, read_s, children_s() - before_s)
+    return KafkaRun(found, late, read_s, children_s() - before_s, peak_bytes)
 
 
 def children_s() -> float:
@@ -125,20 +131,28 @@ def children_s() -> float:
     return times.children_user + times.children_system
 
 
+@dataclass(frozen=True)
+class _Services:
+    """The services of a plan, with their logs."""
+
+    processes: Mapping[str, "subprocess.Popen[bytes]"]
+    logs: Mapping[str, Path]
+
+    def check_alive(self) -> None:
+        """Raise InfrastructureError if a service has ended."""
+        for name, service in self.processes.items():
+            if service.poll() is not None:
+                raise InfrastructureError(f"{name}: {self.logs[name].read_text()[-2000:]}")
+
+
 @contextmanager
-def _services(plan: Plan, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
-    """Run the services of a plan; the function raises if one of them has ended."""
+def _services(plan: Plan, environment: Mapping[str, str]) -> Iterator[_Services]:
+    """Run the services of a plan."""
     with tempfile.TemporaryDirectory() as folder:
         logs = {name: Path(folder) / f"{name}.log" for name in plan.services()}
         running = {name: process(name, environment, log) for name, log in logs.items()}
-
-        def check_alive() -> None:
-            for name, service in running.items():
-                if service.poll() is not None:
-                    raise InfrastructureError(f"{name}: {logs[name].read_text()[-2000:]}")
-
         try:
-            yield check_alive
+            yield _Services(running, logs)
         finally:
             for service in running.values():
                 service.send_signal(signal.SIGTERM)

@@ -30,7 +30,8 @@ def reference(events, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "has_late_rows"), [("q5", True), ("q6", True), ("q14", False), ("q16", False)]
+    ("name", "has_late_rows"),
+    [("q5", True), ("q6", True), ("q14", False), ("q16", False), ("cep0", True)],
 )
 def test_every_row_is_the_row_of_sql(name, has_late_rows, source, reference):
     made = on_kafka.run(name, QUERIES[name], source, reference)

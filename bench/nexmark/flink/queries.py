@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bench.nexmark.flink.joins import FLINK_JOINS
+from bench.nexmark.flink.patterns import FLINK_PATTERNS
 from bench.nexmark.flink.rows import FLINK_ROWS
 from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.windows import WINDOWS
@@ -41,6 +42,7 @@ _SAME_WINDOW = "a.window_start = b.window_start AND a.window_end = b.window_end"
 FLINK: Mapping[str, FlinkQuery] = {
     **FLINK_ROWS,
     **FLINK_JOINS,
+    **FLINK_PATTERNS,
     "q5": FlinkQuery(
         "begins TIMESTAMP(3), auction BIGINT, bids BIGINT",
         f"SELECT a.window_start, a.auction, a.num FROM ({_COUNTS}) a JOIN (SELECT window_start, "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bench.nexmark.query import DELAY_MS, Query
 
-_TYPES = {int: "BIGINT", str: "STRING"}
+_TYPES = {int: "BIGINT", float: "DOUBLE", str: "STRING"}
 
 
 @dataclass(frozen=True)
