@@ -1,5 +1,7 @@
 """Patterns against the oracle: whatever is cut, batched, restored or purged."""
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,8 @@ from tests.oracles.pattern import Result, run_pattern
 from tests.support.logs import cut_segments, event_logs, raws, recordings
 from tests.support.operators.patterns import one_row_specs, operator, specs
 from tests.support.running import Incidents, Task, incidents, late_row
+from tidemark.core.operators.patterns.conditions import Conditions
+from tidemark.core.operators.patterns.near import NOTHING_NEAR
 from tidemark.core.operators.patterns.operator import TIMEOUTS
 from tidemark.core.operators.ports import LATE, REASON, ROWS
 from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
@@ -107,3 +111,14 @@ def test_all_recordings_of_the_raw_records_give_the_same(data, raw, spec):
         runs.append((joined(made.matches), joined(made.timeouts), made.refused, late))
 
     assert runs[0] == runs[1]
+
+
+@given(event_logs(), specs())
+def test_answers_of_near_rows_are_those_of_questions(log, spec):
+    near = Made(operator(spec, log.topics), log.segments)
+    with patch.object(Conditions, "near", lambda *_: NOTHING_NEAR):
+        asked = Made(operator(spec, log.topics), log.segments)
+
+    assert near.matches == asked.matches
+    assert near.timeouts == asked.timeouts
+    assert near.refused == asked.refused

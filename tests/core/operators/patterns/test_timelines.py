@@ -1,9 +1,13 @@
 """Patterns: the timelines of docs/semantics.md, failures of other systems, and what is refused."""
 
+from unittest.mock import patch
+
 import polars as pl
 import pytest
 
 from tests.support.running import over
+from tidemark.core.operators.patterns.conditions import Conditions
+from tidemark.core.operators.patterns.near import REACH
 from tidemark.core.operators.patterns.operator import TIMEOUTS, PatternMatch
 from tidemark.core.operators.patterns.pattern import Pattern, Skip, Step
 from tidemark.core.operators.patterns.step_values import Value
@@ -12,6 +16,7 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, ROW_COLUMNS, Segment, SourceMark
 from tidemark.errors import PipelineError
 
+ANY = pl.lit(value=True)
 COLUMNS = {"key": pl.String(), "kind": pl.String(), "x": pl.Int64()}
 MINUTE_MS = 60_000
 
@@ -272,3 +277,40 @@ def test_rows_that_fulfil_nothing_are_dropped_before_they_wait():
     log.take(*(("cold", at) for at in range(9)), ("smoke", 9))
 
     assert len(log.task.state.waiting) == 1
+
+
+def rounds(pattern, rows):
+    """Return the texts of the results of rows in one segment, and how often the engine asks."""
+    log, answers, asked = Log(pattern), Conditions.answers, list[int]()
+
+    def counted(self, questions, step_rows):
+        asked.append(len(questions))
+        return answers(self, questions, step_rows)
+
+    with patch.object(Conditions, "answers", counted):
+        return log.take(*rows, w_ms=10**6), len(asked)
+
+
+def test_the_row_before_in_a_step_needs_no_questions():
+    rising = pl.col("x") > pl.col("up.x").fill_null(-1)
+    pattern = Pattern(
+        (Step("up", ANY, rising, least=2, most=None, between="next", greedy=True),), 10**5
+    )
+    rows = [("a", at, x) for at, x in enumerate([0, 1, 2, 1, 5, 6, 7, 7])]
+    assert rounds(pattern, rows) == (["0 1 2 at 3", "3 4 5 6 at 7", "timeout 7 at 100006"], 0)
+
+
+def test_rows_further_back_are_asked_for():
+    """A row is compared with the first one, and that is up to 20 rows before it."""
+    above = pl.col("x") > pl.col("first.x")
+    pattern = Pattern(
+        (
+            Step("first", pl.col("kind") == "f"),
+            Step("more", ANY, above, "next", most=None, between="next", greedy=True),
+            Step("end", ANY, after="next"),
+        ),
+        10**5,
+    )
+    rows = [("f", 0, 1), *(("m", at, 2) for at in range(1, 20)), ("m", 20, 1)]
+    expected = f"{' '.join(map(str, range(21)))} at 20"
+    assert rounds(pattern, rows) == ([expected], 20 - REACH)
