@@ -1,4 +1,4 @@
-"""Run cases of patterns: one stream, whose rows have an id and a type.
+"""Run cases of patterns, written in the language: one stream, whose rows have an id and a type.
 
 A step's ``where`` is a type, or ``*`` for every row.  A step with the contiguity
 ``not_followed_by`` is a ``never`` before the step after it, or at the end.
@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from tidemark.conformance.case import Case, ConformanceError, Fields
-from tidemark.conformance.feed import FAR_MS, TOPIC, Feed, Step
+from tidemark.conformance.feed import TOPIC, Feed
+from tidemark.conformance.feed import Step as FeedStep
 from tidemark.conformance.run import RunResult, outputs
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.output import Output
@@ -19,6 +20,9 @@ from tidemark.core.operators.patterns.operator import TIMEOUTS, PatternMatch
 from tidemark.core.operators.patterns.results import MATCHED
 from tidemark.core.operators.ports import ROWS, Input
 from tidemark.core.operators.rows import EVENT_TIME_MS
+from tidemark.core.windows.window import LONGEST_WINDOW_MS
+from tidemark.language.patterns.sequence import sequence
+from tidemark.language.patterns.step import Never, Step, never, step
 
 NEVER, NOT_NEXT = "not_followed_by", "not_next"
 
@@ -48,7 +52,7 @@ def run_pattern(case: Case, *, restart_often: bool = False) -> RunResult:
     feed = Feed(case, TOPIC, _COLUMNS, lambda element: element)
     ids = [element["id"] for element in case.elements()]
     collected = RunResult()
-    steps = (*feed.steps(), Step(len(case.input), finish=True))
+    steps = (*feed.steps(), FeedStep(len(case.input), finish=True))
     for _, output, _ in outputs(_operator(case), steps, restart_often=restart_often):
         collected.results += _results(output, ids)
         collected.late += output.late
@@ -71,21 +75,25 @@ def _operator(case: Case) -> Operator:
 
 
 def _pattern(case: Case) -> pattern.Pattern:
+    """Return the pattern of a case, written as users write it."""
     stated = case.spec["pattern"]
-    steps: list[pattern.Step] = []
-    never: tuple[pl.Expr, ...] = ()
-    for step in stated["steps"]:
-        how = step.get("contiguity", "followed_by")
-        if how == NEVER:
-            never = (*never, _condition(step))
-            continue
-        least, most = rows_of(step)
-        after = _known(_CONTIGUITIES, "contiguity", how)
-        condition = _condition(step)
-        steps.append(pattern.Step(step["name"], condition, None, after, least, most, never=never))
-        never = ()
+    parts = {each["name"]: _part(each) for each in stated["steps"]}
     skip = _known(_SKIPS, "skip", stated["skip"])
-    return pattern.Pattern(tuple(steps), stated.get("within_ms", FAR_MS // 2), never, skip)
+    within_ms = stated.get("within_ms", LONGEST_WINDOW_MS)
+    return sequence(**parts).within(f"{within_ms}ms").in_core(skip)
+
+
+def _part(stated: Fields) -> Step | Never:
+    how, condition = stated.get("contiguity", "followed_by"), _condition(stated)
+    if how == NEVER:
+        return never(condition)
+    part = step(condition, contiguity=_known(_CONTIGUITIES, "contiguity", how))
+    least, most = rows_of(stated)
+    if most is None:
+        part = part.one_or_more()
+    elif most > 1:
+        part = part.times(least, most)
+    return part.optional() if least == 0 else part
 
 
 def _condition(step: Fields) -> pl.Expr:
