@@ -66,9 +66,10 @@ PATTERNS: Mapping[str, Query] = {
         # A smoke ends all that is open before it, so the hot rows since the smoke before decide.
         f"""with r as (
   select *, row_number() over of_key as i,
-    count_if(kind = 'smoke') over (of_key rows between unbounded preceding and 1 preceding) as run
+    count(*) filter (kind = 'smoke') over before as run
   from readings where ts >= w and (celsius > {HOT} or kind = 'smoke')
-  window of_key as (partition by sensor order by ts, pos)
+  window of_key as (partition by sensor order by ts, pos),
+    before as (of_key rows between unbounded preceding and 1 preceding)
 )
 select s.sensor, arg_min(h.ts, h.i), arg_min(h.celsius, h.i), s.ts
 from r s join r h on s.sensor = h.sensor and s.run = h.run and h.i < s.i
