@@ -103,9 +103,24 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
 
         wait_until(moves_on, "an end of the alert")
         wait_until(lambda: ("silent", "windowing/0") not in kinds(port), "an end of silence")
+
+        # A process that others replace is gone, however it ended.
+        stack.kill("windowing")
+        stack.start("windowing", slot="1")
+        wait_until(
+            lambda: _processes(port) == {"ingest/0", "sessions/0", "windowing/1"}, "its successor"
+        )
+        stack.start("windowing", slot="2")
+        wait_until(lambda: "windowing/2" in _processes(port), "one more")
+        stack.stop("windowing", slot="1")
+        wait_until(lambda: _processes(port) == {"ingest/0", "sessions/0", "windowing/2"}, "its end")
         process_of_monitor = stack.process("monitor")
         process_of_monitor.terminate()
         assert process_of_monitor.wait() == 0
+
+
+def _processes(port: int) -> set[str]:
+    return {each["process"] for each in told(port)["processes"]}
 
 
 def _counts(status: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,8 @@ import msgspec
 from tests.monitor.samples import NOW_MS, stats
 from tidemark.monitor.alerts import ProcessHistory, Thresholds, alerts_of, follow
 from tidemark.monitor.page import page
-from tidemark.monitor.status import FORGOTTEN_MS, QUIET_MS, status, why_open
+from tidemark.monitor.presence import FORGOTTEN_MS
+from tidemark.monitor.status import status, why_open
 from tidemark.runtime.service.stats import (
     ClockStats,
     OperatorStats,
@@ -91,8 +92,8 @@ def told(*records: Stats, now_ms: int = NOW_MS):
 
 
 def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():
-    assert told(stats(), now_ms=NOW_MS + QUIET_MS)["alerts"] == []
-    (alert,) = told(stats(), now_ms=NOW_MS + QUIET_MS + 1)["alerts"]
+    assert told(stats(), now_ms=NOW_MS + 4_000)["alerts"] == []
+    (alert,) = told(stats(), now_ms=NOW_MS + 4_001)["alerts"]
     assert (alert["kind"], alert["process"]) == ("silent", "windowing/0")
     gone = told(stats(dead_letters=1), now_ms=NOW_MS + FORGOTTEN_MS)
     assert (gone["alerts"], gone["processes"]) == ([], [])

@@ -1,4 +1,4 @@
-"""Records of the stats topic that are no stats are skipped and counted."""
+"""What the monitor does with a record of the stats topic; a record that is no stats is counted."""
 
 import copy
 from typing import Any
@@ -49,6 +49,18 @@ class Tables:
 
 def monitor() -> Monitor:
     return Monitor(Tables(), "p", Thresholds(lag_records=1, stuck_ms=1))  # type: ignore[arg-type]
+
+
+def test_a_process_that_stops_in_order_is_gone_with_its_alerts():
+    watching = monitor()
+    watching.take(stats(at_ms=now_ms(), dead_letters=1))
+    assert [alert["kind"] for alert in watching.status()["alerts"]] == ["dead letters"]
+    watching.read(encode(stats(at_ms=now_ms(), dead_letters=1, stopped=True)))
+    shown = watching.status()
+    assert (shown["processes"], shown["alerts"]) == ([], [])
+    assert not watching._alerts
+    watching.take(stats(at_ms=now_ms(), started_at_ms=2))
+    assert len(watching.status()["processes"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ because stats are written without transactions.
 """
 
 import logging
+from collections.abc import Collection
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -17,7 +18,8 @@ from faust.web.drivers.aiohttp import Web
 from tidemark.monitor.alerts import Alert, ProcessHistory, Thresholds, alerts_of, follow, process_of
 from tidemark.monitor.credentials import credentials
 from tidemark.monitor.page import page
-from tidemark.monitor.status import FORGOTTEN_MS, status, why_open
+from tidemark.monitor.presence import FORGOTTEN_MS
+from tidemark.monitor.status import status, why_open
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import await_broker
 from tidemark.runtime.client.topics import TABLE_SETTINGS, Topic, begin_to_create, stats_topic
@@ -75,19 +77,34 @@ class Monitor:
             self.take(stats)
 
     def take(self, stats: Stats) -> None:
-        """Replace the record of its process; raise and end alerts."""
+        """Replace the record of its process; raise and end alerts.
+
+        A process that stops in order is removed.
+        """
         process = process_of(stats)
-        held = self._latest.get(process)
-        history = follow(msgspec.convert(held, ProcessHistory) if held else None, stats)
-        self._latest[process] = msgspec.to_builtins(history)
-        now = {alert.key: alert for alert in alerts_of(history, self._thresholds)}
+        if stats.stopped:
+            self._remove(process)
+        else:
+            held = self._latest.get(process)
+            history = follow(msgspec.convert(held, ProcessHistory) if held else None, stats)
+            self._latest[process] = msgspec.to_builtins(history)
+            now = {alert.key: alert for alert in alerts_of(history, self._thresholds)}
+            self._end_alerts(process, now)
+            for key, alert in now.items():
+                self._raise(key, alert)
+        self._forget(min(stats.at_ms, now_ms()))
+
+    def _remove(self, process: str) -> None:
+        if process in self._latest:
+            del self._latest[process]
+        self._end_alerts(process, still=())
+
+    def _end_alerts(self, process: str, still: Collection[str]) -> None:
+        """End the alerts of a process, except those whose keys are in ``still``."""
         for key, before in list(self._alerts.items()):
-            if before["process"] == process and key not in now:
+            if before["process"] == process and key not in still:
                 del self._alerts[key]
                 _log.info("alert over: %s: %s", process, before["kind"])
-        for key, alert in now.items():
-            self._raise(key, alert)
-        self._forget(min(stats.at_ms, now_ms()))
 
     def _raise(self, key: str, alert: Alert) -> None:
         before = self._alerts.get(key)
@@ -101,7 +118,7 @@ class Monitor:
     def _forget(self, now_ms: int) -> None:
         for process, held in list(self._latest.items()):
             if now_ms - held["stats"]["at_ms"] >= FORGOTTEN_MS:
-                del self._latest[process]
+                self._remove(process)
 
     def status(self) -> dict[str, Any]:
         """Return the status as JSON values (docs/monitor.md)."""

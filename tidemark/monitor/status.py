@@ -11,13 +11,8 @@ import msgspec
 
 from tidemark.core.time.segment import is_operator_source, shown_source
 from tidemark.monitor.alerts import Alert, ProcessHistory, process_of
+from tidemark.monitor.presence import is_silent, present
 from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
-
-QUIET_MS = 10_000
-"""A process without a record for this time is an alert."""
-
-FORGOTTEN_MS = 3_600_000
-"""A process without a record for this time is removed."""
 
 Json = dict[str, Any]
 
@@ -29,13 +24,18 @@ def status(
     pipeline: str, histories: Iterable[ProcessHistory], alerts: Iterable[Alert], now_ms: int
 ) -> Json:
     """Return the whole status as JSON values."""
-    latest = sorted(
-        (each.stats for each in histories if now_ms - each.stats.at_ms < FORGOTTEN_MS),
-        key=process_of,
-    )
-    raised = [*alerts, *_quiet(latest, now_ms)]
+    latest = sorted(present((each.stats for each in histories), now_ms), key=process_of)
+    raised = [*alerts, *_silent(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
-    ingest = _ingest(latest)
+    # While partitions change hands, two processes name one.  The newer record is right.
+    by_age = sorted(latest, key=lambda stats: stats.at_ms)
+    ingest = _ingest(stats for stats in by_age if not is_silent(stats, now_ms))
+    clocks = {
+        (clock["operator"], clock["partition"]): clock
+        for stats in by_age
+        for clock in _clocks(stats, ingest, now_ms)
+    }
+    sources = {source["source"]: source for stats in by_age for source in _sources(stats)}
     return {
         "pipeline": pipeline,
         "at_ms": now_ms,
@@ -46,13 +46,8 @@ def status(
         ],
         "processes": [_process(stats, now_ms) for stats in latest],
         # Sorted by operator and partition, whichever process owns them now.
-        "clocks": sorted(
-            (clock for stats in latest for clock in _clocks(stats, ingest, now_ms)),
-            key=lambda clock: (clock["operator"], clock["partition"]),
-        ),
-        "sources": sorted(
-            (source for stats in latest for source in _sources(stats)), key=_topic_and_number
-        ),
+        "clocks": [clock for _, clock in sorted(clocks.items())],
+        "sources": sorted(sources.values(), key=_topic_and_number),
     }
 
 
@@ -68,20 +63,27 @@ def why_open(status: Json, operator: str | None, end_ms: int | None) -> list[Jso
     ]
 
 
-def _quiet(latest: Iterable[Stats], now_ms: int) -> list[Alert]:
+def _silent(latest: Iterable[Stats], now_ms: int) -> list[Alert]:
     return [
-        Alert("silent", process_of(stats), "", "has stopped, or cannot reach Kafka", stats.at_ms)
+        Alert(
+            "silent",
+            process_of(stats),
+            "",
+            "it has stopped, it cannot reach Kafka, or one step takes this long",
+            stats.at_ms,
+        )
         for stats in latest
-        if now_ms - stats.at_ms > QUIET_MS
+        if is_silent(stats, now_ms)
     ]
 
 
 def _process(stats: Stats, now_ms: int) -> Json:
     commits = stats.commits
+    silent = is_silent(stats, now_ms)
     return {
         "process": process_of(stats),
-        "ready": stats.ready,
-        "reasons": stats.reasons,
+        "ready": stats.ready and not silent,
+        "reasons": [_no_record(stats, now_ms)] if silent else stats.reasons,
         "said_ms": now_ms - stats.at_ms,
         "started_at_ms": stats.started_at_ms,
         "rows_in": stats.rows_in,
@@ -98,6 +100,10 @@ def _process(stats: Stats, now_ms: int) -> Json:
     }
 
 
+def _no_record(stats: Stats, now_ms: int) -> str:
+    return f"no record of {process_of(stats)} for {(now_ms - stats.at_ms) // 1000} s"
+
+
 def _sources(stats: Stats) -> list[Json]:
     """Return ingest's stats of raw partitions, with their lags."""
     lags = _lags(stats)
@@ -111,9 +117,9 @@ def _topic_and_number(source: Json) -> tuple[str, int]:
     return topic, int(number) if topic else 0
 
 
-def _ingest(latest: Iterable[Stats]) -> Ingest:
+def _ingest(running: Iterable[Stats]) -> Ingest:
     found: dict[str, tuple[SourceStats, int | None]] = {}
-    for stats in latest:
+    for stats in running:
         lags = _lags(stats)
         found |= {each.source: (each, lags.get(each.source)) for each in stats.sources}
     return found
@@ -125,7 +131,9 @@ def _clocks(stats: Stats, ingest: Ingest, now_ms: int) -> list[Json]:
             "operator": operator.operator,
             "process": process_of(stats),
             **msgspec.to_builtins(clock),
-            "why": _why(clock, ingest, now_ms),
+            "why": _no_record(stats, now_ms)
+            if is_silent(stats, now_ms)
+            else _why(clock, ingest, now_ms),
         }
         for operator in stats.operators
         for clock in operator.clocks

@@ -81,6 +81,12 @@ def test_a_record_has_the_counts_of_the_work_and_the_commits(stats):
     assert (stats.ready, stats.reasons) == (False, ["starting"])
 
 
+def test_the_last_record_says_that_the_process_stops_in_order(telemetry):
+    assert not telemetry.metrics.latest.stopped
+    telemetry.publish(lambda _: full(), {LOG: 20}, stopped=True)
+    assert telemetry.metrics.latest.stopped
+
+
 def test_the_longest_commit_is_that_since_the_record_before(telemetry):
     telemetry.publish(lambda _: full(), {LOG: 20})
     assert telemetry.metrics.latest.commits.longest_ms == 0.0

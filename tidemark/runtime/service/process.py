@@ -180,7 +180,7 @@ class Process:
             while not self.stop.asked:
                 self._turn(work)
             self._report(work, time.monotonic())
-            self._telemetry.publish(work.account, self._committed)
+            self._telemetry.publish(work.account, self._committed, stopped=True)
             self.member.leave()
             self._telemetry.close()
         except StopAskedError:

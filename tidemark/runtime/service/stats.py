@@ -106,7 +106,11 @@ class CommitStats(msgspec.Struct, frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """One stats record: what a process has done, how far it is, and what it waits for."""
+    """One stats record: what a process has done, how far it is, and what it waits for.
+
+    ``interval_ms``: time until the next record.  ``stopped``: the process ends in order after this
+    record.
+    """
 
     version: Number
     pipeline: str
@@ -128,6 +132,8 @@ class Stats(msgspec.Struct, frozen=True):
     operators: list[OperatorStats]
     restores: list[RestoreStats]
     converted: Number = 0
+    interval_ms: Number = 1_000
+    stopped: bool = False
 
 
 @dataclass(frozen=True)

@@ -61,17 +61,27 @@ class Telemetry:
             self.publish(account, committed)
 
     def publish(
-        self, account: Callable[[int], Account], committed: Mapping[Partition, int]
+        self,
+        account: Callable[[int], Account],
+        committed: Mapping[Partition, int],
+        *,
+        stopped: bool = False,
     ) -> None:
-        """Publish now; ``committed``: committed offsets of the partitions owned."""
+        """Publish now.
+
+        ``committed``: committed offsets of the partitions owned.  ``stopped``: the process ends in
+        order after this record.
+        """
         at_ms = now_ms()
-        stats = self._stats(account(at_ms), committed, at_ms)
+        stats = self._stats(account(at_ms), committed, at_ms, stopped)
         self._longest_s = 0.0
         self.metrics.latest = stats
         if self._writer is not None:
             self._writer.write(stats)
 
-    def _stats(self, account: Account, committed: Mapping[Partition, int], at_ms: int) -> Stats:
+    def _stats(
+        self, account: Account, committed: Mapping[Partition, int], at_ms: int, stopped: bool
+    ) -> Stats:
         ready, body = self._health.ready()
         partitions = partition_stats(account.ends, {**committed, **account.behind})
         return Stats(
@@ -100,6 +110,8 @@ class Telemetry:
             operators=account.operators,
             restores=account.restores,
             converted=account.converted,
+            interval_ms=self._config.stats_interval_ms or 1_000,
+            stopped=stopped,
         )
 
     def close(self) -> None:
