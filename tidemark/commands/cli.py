@@ -24,6 +24,7 @@ from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
 from tidemark.commands.tail import follow
+from tidemark.commands.why import app as why
 from tidemark.errors import InfrastructureError, TidemarkError
 from tidemark.files.records import require_files
 from tidemark.language.load import load_pipeline
@@ -335,3 +336,4 @@ app.command()(replay)
 app.command()(diff)
 app.command()(schemas)
 app.add_typer(dead_letters, name="dead-letters")
+app.add_typer(why, name="why")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from tidemark.commands.table import table_lines
 from tidemark.core.rows.schema import Field
 from tidemark.plan.physical import Plan, SourcePlan
 from tidemark.runtime.letters.attempts import Attempt, obstacle
@@ -31,7 +32,7 @@ def group_lines(summary: Summary) -> Iterator[str]:
     for (first, second), count in summary.groups.most_common():
         cells = [second, _one_line(first, _LONGEST_REASON)] if by_reason else [first or second]
         rows.append([str(count), *cells, str(summary.examples[first, second].id)])
-    yield from _table(rows, right=(0, len(rows[0]) - 1))
+    yield from table_lines(rows, right=(0, len(rows[0]) - 1))
     yield f"{summary.count} letters"
 
 
@@ -51,7 +52,7 @@ def letter_lines(summary: Summary, retried: RetriedOf) -> Iterator[str]:
                 reason,
             ]
         )
-    yield from _table(rows, right=(0,))
+    yield from table_lines(rows, right=(0,))
     shown = len(summary.kept)
     yield f"{summary.count} letters" + (f", the newest {shown}" if shown < summary.count else "")
 
@@ -232,14 +233,3 @@ def _cut(text: str, longest: int) -> str:
 
 def _one_line(text: str, longest: int) -> str:
     return _cut(" ".join(text.split()), longest)
-
-
-def _table(rows: Sequence[Sequence[str]], right: Sequence[int]) -> Iterator[str]:
-    """Yield rows with columns of one width; the last column is not padded."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            text.rjust(width) if at in right else text.ljust(width)
-            for at, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  ".join(cells).rstrip()

@@ -1,0 +1,120 @@
+"""``tidemark why open``: what the clocks of a pipeline wait for, and what moves them on."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
+from tidemark.commands.table import table_lines
+from tidemark.core.time.duration import duration_text
+from tidemark.core.time.segment import is_operator_source, operator_of
+from tidemark.errors import ConfigurationError
+from tidemark.language.load import load_pipeline
+from tidemark.monitor.alerts import ProcessHistory
+from tidemark.monitor.presence import FORGOTTEN_MS
+from tidemark.monitor.stats_reader import latest_stats
+from tidemark.monitor.status import Json, status, why_open
+from tidemark.plan.physical import Plan
+from tidemark.runtime.client.broker_probe import require_broker
+from tidemark.runtime.letters.selection import moment_ms
+from tidemark.runtime.service.stats import instant_text
+from tidemark.runtime.wall_clock import now_ms
+
+app = typer.Typer(
+    help="Say what a pipeline waits for.", rich_markup_mode=None, no_args_is_help=True
+)
+
+
+@app.callback()
+def _why() -> None:
+    """Say what a pipeline waits for."""
+
+
+@app.command("open")
+def open_(
+    pipeline: PipelineArgument,
+    operator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this operator.")
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only clocks that have not reached this end of a window: 2026-03-01T12:00:00Z.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Lines of JSON instead of a table.")] = False,
+    bootstrap_server: Bootstrap = None,
+) -> None:
+    """Show each operator's clock, the source that holds it, and what moves it on.
+
+    A window is open until the clock of its operator reaches its end.  Reads the stats that the
+    services write; no service waits for this command.
+    """
+    plan = load_pipeline(pipeline).plan()
+    _require_operator(plan, operator)
+    now = now_ms()
+    end_ms = moment_ms(end, "--end", now)
+    config = broker_config(bootstrap_server).model_copy(update={"pipeline": pipeline})
+    found = latest_stats(config, require_broker(config), plan.stats, now - FORGOTTEN_MS)
+    seen = status(plan.pipeline, map(ProcessHistory, found), (), now)
+    if not seen["processes"]:
+        raise ConfigurationError(f"{plan.stats}: no process runs, or none writes stats")
+    clocks = [
+        {**clock, "moves_on": moves_on(plan, clock)}
+        for clock in why_open(seen, operator, end_ms)
+        if clock["open"]
+    ]
+    for line in map(_as_json, clocks) if json else clock_lines(clocks, end_ms):
+        typer.echo(line)
+
+
+def _require_operator(plan: Plan, operator: str | None) -> None:
+    names = [each.name for each in plan.operators]
+    if operator is not None and operator not in names:
+        raise ConfigurationError(
+            f"--operator {operator!r}: the operators of {plan.pipeline} are {', '.join(names)}"
+        )
+
+
+def _as_json(clock: Json) -> str:
+    return msgspec.json.encode(clock).decode()
+
+
+def clock_lines(clocks: Sequence[Json], end_ms: int | None) -> Iterator[str]:
+    """Yield a table of clocks, and for each source that holds some of them what moves them on."""
+    if not clocks:
+        yield "no clock" if end_ms is None else f"no clock is before {instant_text(end_ms)}"
+        return
+    rows = [["operator", "partition", "clock", "open windows", "it waits for"]]
+    for clock in clocks:
+        at_ms = clock["clock_ms"]
+        rows.append(
+            [
+                clock["operator"],
+                str(clock["partition"]),
+                "-" if at_ms is None else instant_text(at_ms),
+                str(clock["open_windows"]),
+                clock["why"],
+            ]
+        )
+    yield from table_lines(rows, right=(1, 3))
+    yield from dict.fromkeys(clock["moves_on"] for clock in clocks)
+
+
+def moves_on(plan: Plan, clock: dict[str, Any]) -> str:
+    """Return a sentence that says what moves a clock on."""
+    held_by = clock["held_by"]
+    if held_by is None:
+        return "a record of any source moves it on"
+    if is_operator_source(held_by):
+        return f"the clock of operator {operator_of(held_by)} moves it on"
+    topic = held_by.rpartition("/")[0]
+    silent = [
+        f", or no record of it for {duration_text(source.idle_after_ms)} (idle_after)"
+        for source in plan.sources
+        if source.reads(topic)
+    ]
+    return f"a later record of {held_by} moves it on{''.join(silent[:1])}"
