@@ -20,8 +20,7 @@ from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 _STEP, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
 
 _DIGITS = 32
-_HEX_OF_16_BITS = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), "V4")
-"""The four hexadecimal digits of each number of 16 bits."""
+"""Hexadecimal digits of an identity."""
 
 
 class Ids(NamedTuple):
@@ -89,8 +88,8 @@ def _zeros(like: Ids | None) -> Ids:
 def hex_texts(name: str, ids: Ids) -> pl.Series:
     """Return identities as a column of texts of 32 hexadecimal digits."""
     size = ids.high.size
-    halves = np.stack([ids.high, ids.low], axis=1).astype(">u8").view(">u2")
+    text = np.stack([ids.high, ids.low], axis=1).astype(">u8").tobytes().hex().encode()
     bounds = np.arange(0, _DIGITS * size + 1, _DIGITS)
-    text = pa.py_buffer(_HEX_OF_16_BITS[halves])
-    held = pa.Array.from_buffers(pa.large_string(), size, [None, pa.py_buffer(bounds), text])
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(text)]
+    held = pa.Array.from_buffers(pa.large_string(), size, buffers)
     return pl.Series(name, held)
