@@ -76,11 +76,7 @@ class StepAggregates:
         ``result``: the number of the result that each row is of.  A row on which a condition of an
         aggregate fails does not count.
         """
-        own = (
-            [] if self.step is None else [pl.col(n).alias(f"{self.name}.{n}") for n in self.columns]
-        )
-        mark = [] if self.step is None else [pl.lit(value=True).alias(self.name)]
-        named = rows.select(*_ORDER, *own, *mark, pl.Series(_RESULT, result))
+        named = rows.select(*_ORDER, *self._own, pl.Series(_RESULT, result))
         refused = [*self.aggregation.refusals(named)]
         if refused:
             named = named.filter(~pl.int_range(pl.len()).is_in(refused))
