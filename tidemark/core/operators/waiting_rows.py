@@ -63,8 +63,17 @@ class JudgesByTime:
 
     def late_of(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the late ones of rows, with the window of their event time."""
+        _, late = self.split(rows)
+        return late
+
+    def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the rows that are not late, and the late ones as ``late_of`` does."""
         is_late = self.is_late(rows)
-        late = rows.filter(is_late) if is_late.any() else rows.clear()
+        if not is_late.any():
+            return rows, self._missed(rows.clear())
+        return rows.filter(~is_late), self._missed(rows.filter(is_late))
+
+    def _missed(self, late: pl.DataFrame) -> pl.DataFrame:
         at_ms = late[EVENT_TIME].to_numpy()
         end_ms = at_ms + 1
         return missed(late, at_ms, end_ms, end_ms + self.allowed_lateness_ms)
@@ -145,13 +154,12 @@ class WaitingRows:
 
         ``rows``: of a segment, or of a batch; rows that wait do not keep SEGMENT.
         """
-        is_late = self._judge.is_late(rows)
-        accepted = rows.filter(~is_late) if is_late.any() else rows
+        accepted, late = self._judge.split(rows)
         if accepted.height:
             accepted = self._conformed(accepted)
             self._fresh.append(accepted)
             self._put(accepted)
-        return self._judge.late_of(rows)
+        return late
 
     def _put(self, rows: pl.DataFrame) -> None:
         self._runs.append(self._run(rows.sort(_ORDER)))

@@ -153,9 +153,7 @@ class TableJoin(Body):
         versions, old = judged_versions(table, self.keep_ms, self.allowed_lateness_ms, self.deleted)
         frames = {_late(self.right): old}
         if self.wait == "arrival":
-            judge = JudgesByTime(self.allowed_lateness_ms)
-            frames[_late(self.left)] = judge.late_of(rows)
-            rows = rows.filter(~judge.is_late(rows))
+            rows, frames[_late(self.left)] = JudgesByTime(self.allowed_lateness_ms).split(rows)
             answers = answers_in_recorded_order(
                 rows, versions, state.versions, self.key, self._version_columns
             )

@@ -133,8 +133,7 @@ class BroadcastJoin(Body):
         versions, old = judged_versions(table, self.keep_ms, self.allowed_lateness_ms, self.deleted)
         made: Frames = {LATE_RIGHT: own_rows(old)}
         if self.wait == "arrival":
-            judge = JudgesByTime(self.allowed_lateness_ms)
-            late, rows = judge.late_of(rows), rows.filter(~judge.is_late(rows))
+            rows, late = JudgesByTime(self.allowed_lateness_ms).split(rows)
             for frames in self._in_log_order(rows, versions, state):
                 made = joined(made, frames)
         else:
