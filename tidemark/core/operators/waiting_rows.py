@@ -15,7 +15,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Changes, missed
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
-from tidemark.core.state.blocks import in_one_chunk, size_tier
+from tidemark.core.state.blocks import conformed, in_one_chunk, size_tier
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import (
@@ -259,15 +259,10 @@ class WaitingRows:
     def _conformed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return rows with the columns of the stream as it is now, behind those of the segment."""
         lead = [name for name in rows.columns if name.startswith("@") and name != SEGMENT]
-        names = [*lead, *(name for name in self._columns if name not in lead)]
-        if not set(names) - set(rows.columns):
-            return rows[names]
-        own = (
-            pl.col(name) if name in rows.columns else pl.lit(None, dtype).alias(name)
-            for name, dtype in self._columns.items()
-            if name not in lead
-        )
-        return rows.select(*lead, *own)
+        own = {name: dtype for name, dtype in self._columns.items() if name not in lead}
+        if own.keys() <= set(rows.columns):
+            return rows[[*lead, *own]]
+        return rows[lead].hstack(conformed(rows, own))
 
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
