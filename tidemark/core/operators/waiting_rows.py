@@ -50,6 +50,12 @@ _LARGE = 1 << 19
 """Maximum rows of a merged run, so that no merge takes long."""
 
 
+def passed_ms(clock_ms: int, wait_ms: int) -> int:
+    """Return the time before which rows are due that wait ``wait_ms`` behind their event time."""
+    at_end = clock_ms in (NEVER_MS, FOREVER_MS)
+    return clock_ms if at_end else clock_ms - wait_ms
+
+
 @dataclass(frozen=True)
 class JudgesByTime:
     """Rows in order of event time: a row is late when W has passed its time + lateness."""

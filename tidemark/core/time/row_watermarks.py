@@ -57,6 +57,15 @@ class LogRows:
         return LogRows(self.rows[first:last], self.segment_of[first:last])
 
 
+def with_segment(rows: pl.DataFrame, at_ms: Numbers, clock_ms: Sequence[int]) -> pl.DataFrame:
+    """Return rows with SEGMENT: the first segment after which the clock is later than ``at_ms``.
+
+    ``clock_ms``: the clock after each segment.
+    """
+    segment = np.searchsorted(np.array(clock_ms), at_ms, "right")
+    return rows.hstack([pl.Series(SEGMENT, segment, pl.Int64)])
+
+
 def rows_in_log_order(
     segments: Sequence[Segment], streams: Sequence[str], columns: Mapping[str, pl.DataType]
 ) -> LogRows:

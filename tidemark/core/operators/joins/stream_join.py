@@ -34,7 +34,7 @@ from tidemark.core.rows.row_values import row_values
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Mask, Numbers
-from tidemark.core.time.row_watermarks import ORDER, SEGMENT
+from tidemark.core.time.row_watermarks import ORDER, SEGMENT, with_segment
 from tidemark.core.windows.window import AlignedWindows
 
 LATE_LEFT, LATE_RIGHT = "late-left", "late-right"
@@ -292,9 +292,8 @@ class StreamJoin(Body):
         rows = self.advance(state, before_ms, clock_ms[-1])[ROWS]
         if rows.is_empty():
             return {}
-        due_ms = rows[EVENT_TIME_MS].to_numpy() + 1 + self._wait_ms
-        segment = np.searchsorted(np.array(clock_ms), due_ms)
-        return {ROWS: rows.with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
+        waits_until_ms = rows[EVENT_TIME_MS].to_numpy() + self._wait_ms
+        return {ROWS: with_segment(rows, waits_until_ms, clock_ms)}
 
     def advance_in_portions(
         self, state: JoinState, before_ms: int, clock_ms: int

@@ -32,13 +32,11 @@ from tidemark.core.operators.ports import (
     shown_key,
 )
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
-from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
+from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows, passed_ms
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.row_watermarks import ORDER, SEGMENT
+from tidemark.core.time.row_watermarks import ORDER, SEGMENT, with_segment
 from tidemark.core.time.segment import (
     EVENT_TIME,
-    FOREVER_MS,
-    NEVER_MS,
     OFFSET,
     SOURCE,
     SUB_ROW,
@@ -199,10 +197,8 @@ class TableJoin(Body):
         frames = self.advance(state, before_ms, clock_ms[-1])
         if not frames:
             return {}
-        passed_ms = np.array([self._passed_ms(each) for each in clock_ms])
-        at_ms = frames[ROWS][EVENT_TIME_MS].to_numpy()
-        segment = np.searchsorted(passed_ms, at_ms, "right")
-        return {ROWS: frames[ROWS].with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
+        waits_until_ms = frames[ROWS][EVENT_TIME_MS].to_numpy() + self._wait_ms
+        return {ROWS: with_segment(frames[ROWS], waits_until_ms, clock_ms)}
 
     def advance_in_portions(
         self, state: TableState, before_ms: int, clock_ms: int
@@ -213,18 +209,14 @@ class TableJoin(Body):
             yield TimePortion({}, clock_ms)
             return
         anew = self._answered_anew(state)
-        for stop_ms in state.rows.waiting.stops(self._passed_ms(clock_ms)):
+        end_ms = passed_ms(clock_ms, self._wait_ms)
+        for stop_ms in state.rows.waiting.stops(end_ms):
             due = state.rows.waiting.release(stop_ms)
             results = self._answers(due, state, clock_ms)
             if anew is not None:
                 results, anew = pl.concat([anew, results]), None
-            done = stop_ms >= self._passed_ms(clock_ms)
+            done = stop_ms >= end_ms
             yield TimePortion({ROWS: results}, clock_ms if done else stop_ms + self._wait_ms)
-
-    def _passed_ms(self, clock_ms: int) -> int:
-        """Return the time before which rows are due."""
-        at_end = clock_ms in (NEVER_MS, FOREVER_MS)
-        return clock_ms if at_end else clock_ms - self._wait_ms
 
     def _answers(self, rows: pl.DataFrame | None, state: TableState, clock_ms: int) -> pl.DataFrame:
         """Return the first answers of rows."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Body, Frames, State, TimePortion
@@ -20,7 +19,7 @@ from tidemark.core.operators.ports import LATE, ROWS, Port, late_port, shown_col
 from tidemark.core.operators.rows import published_rows, rows_port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.row_watermarks import SEGMENT
+from tidemark.core.time.row_watermarks import with_segment
 
 
 class RowRule(ABC):
@@ -130,8 +129,7 @@ class OrderedRows(Body):
         """Return the rows of ``advance`` for each segment: the first whose clock passes them."""
         rows = self.advance(state, before_ms, clock_ms[-1])[ROWS]
         at_ms = rows[self.outputs[0].row_time.column].to_numpy()
-        segment = np.searchsorted(np.array(clock_ms), at_ms, "right")
-        return {ROWS: rows.with_columns(pl.Series(SEGMENT, segment, pl.Int64))}
+        return {ROWS: with_segment(rows, at_ms, clock_ms)}
 
     def advance_in_portions(
         self, state: OrderedState, before_ms: int, clock_ms: int

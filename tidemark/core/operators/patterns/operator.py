@@ -29,7 +29,7 @@ from tidemark.core.operators.ports import LATE, OWN, REASON, ROWS, Port, late_po
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
-from tidemark.core.time.row_watermarks import SEGMENT
+from tidemark.core.time.row_watermarks import SEGMENT, with_segment
 from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS, SOURCE
 
 TIMEOUTS = "timeouts"
@@ -120,11 +120,8 @@ class PatternMatch(Body):
 
     def advance_each(self, state: PatternState, before_ms: int, clock_ms: Sequence[int]) -> Frames:
         """Return the results of ``advance`` for each segment: the first whose clock passes them."""
-        made, clocks_ms = {}, np.array(clock_ms)
-        for port, each in self._advanced(state, before_ms, clock_ms[-1]).items():
-            segment = np.searchsorted(clocks_ms, each.at_ms, "right")
-            made[port] = each.frame.hstack([pl.Series(SEGMENT, segment)])
-        return made
+        found = self._advanced(state, before_ms, clock_ms[-1])
+        return {port: with_segment(*each, clock_ms) for port, each in found.items()}
 
     def _advanced(self, state: PatternState, before_ms: int, clock_ms: int) -> "_Results":
         assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"

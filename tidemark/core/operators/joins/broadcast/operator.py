@@ -30,11 +30,11 @@ from tidemark.core.operators.operator import (
 from tidemark.core.operators.portions import joined
 from tidemark.core.operators.ports import LATE, LATE_BY, OWN, REASON, ROWS, Port, late_port
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
-from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
+from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows, passed_ms
 from tidemark.core.rows.copies import own_rows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.time.row_watermarks import ORDER, SEGMENT
-from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS, NEVER_MS, ROW_COLUMNS
+from tidemark.core.time.row_watermarks import ORDER, SEGMENT, with_segment
+from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS
 from tidemark.core.windows.pane import END, START
 from tidemark.errors import TableTooLargeError
 
@@ -206,20 +206,12 @@ class BroadcastJoin(Body):
         self, state: BroadcastState, before_ms: int, clock_ms: Sequence[int]
     ) -> Frames:
         """Return the answers of ``advance`` for each segment: the first whose clock passes them."""
-        passed_ms = np.array([self._passed_ms(each) for each in clock_ms])
+        frames = self.advance(state, before_ms, clock_ms[-1])
+        times = {ROWS: EVENT_TIME_MS, LATE_LEFT: EVENT_TIME}
+        wait_ms = self.allowed_lateness_ms
         return {
-            port: frame.with_columns(
-                pl.Series(
-                    SEGMENT,
-                    np.searchsorted(
-                        passed_ms,
-                        frame[EVENT_TIME_MS if port == ROWS else EVENT_TIME].to_numpy(),
-                        "right",
-                    ),
-                    pl.Int64,
-                )
-            )
-            for port, frame in self.advance(state, before_ms, clock_ms[-1]).items()
+            port: with_segment(frame, frame[times[port]].to_numpy() + wait_ms, clock_ms)
+            for port, frame in frames.items()
         }
 
     def advance_in_portions(
@@ -230,8 +222,8 @@ class BroadcastJoin(Body):
         if self.wait == "arrival":
             yield TimePortion({}, clock_ms)
             return
-        reached_ms, passed_ms = before_ms, self._passed_ms(clock_ms)
-        for stop_ms in state.waiting.stops(passed_ms):
+        reached_ms, end_ms = before_ms, passed_ms(clock_ms, self.allowed_lateness_ms)
+        for stop_ms in state.waiting.stops(end_ms):
             due = state.waiting.release(stop_ms)
             frames: Frames = {}
             if due is not None:
@@ -239,13 +231,8 @@ class BroadcastJoin(Body):
                     if frames:  # the state has let all these rows go
                         yield TimePortion(frames, reached_ms, can_pause=False)
                     frames = each
-            reached_ms = clock_ms if stop_ms >= passed_ms else stop_ms + self.allowed_lateness_ms
+            reached_ms = clock_ms if stop_ms >= end_ms else stop_ms + self.allowed_lateness_ms
             yield TimePortion(frames, reached_ms)
-
-    def _passed_ms(self, clock_ms: int) -> int:
-        """Return the time before which rows are due."""
-        at_end = clock_ms in (NEVER_MS, FOREVER_MS)
-        return clock_ms if at_end else clock_ms - self.allowed_lateness_ms
 
     def _answers(self, rows: pl.DataFrame, state: BroadcastState) -> Iterator[Frames]:
         """Yield the results of rows by the versions in the state, some rows at a time."""
