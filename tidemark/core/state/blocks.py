@@ -50,6 +50,15 @@ def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
     return pl.DataFrame([column[index] for column in frame])
 
 
+def lines_or_null(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
+    """Return the lines at positions ``at``, in that order; for the position -1 all is null."""
+    missing = np.flatnonzero(at < 0)
+    if not missing.size:
+        return lines_at(frame, at)
+    index = pl.Series(at).scatter(missing, None)
+    return pl.DataFrame([column.gather(index) for column in frame])
+
+
 def conformed(rows: pl.DataFrame, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Return rows with these columns only; one that is missing is null."""
     return rows.select(

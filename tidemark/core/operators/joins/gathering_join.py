@@ -84,7 +84,7 @@ class GatheredResults(Results):
         order = self._order(values, row, partner, state.right)
         gathered = self._gathered(lines_at(values, order), row[order], places.size)
         whole = own.hstack(gathered.get_columns())
-        results = self._frame(whole, self.ids_alone(0, places, state), state.left.times_ms(places))
+        results = self.frame(whole, self.ids_alone(0, places, state), state.left.times_ms(places))
         if self.how == "left":
             return results
         return results.filter(pl.Series(np.bincount(row, minlength=places.size) > 0))

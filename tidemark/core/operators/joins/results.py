@@ -1,6 +1,6 @@
 """The results of a join: pairs, rows without a partner, and withdrawals of those."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,7 +89,7 @@ class Results:
         else:
             ids = ids_of_pairs(state.left.ids(pairs.left), state.right.ids(pairs.right))
             at_ms = np.maximum(state.left.at_ms(pairs.left), state.right.at_ms(pairs.right))
-            own = self._frame(values, ids, at_ms)
+            own = self.frame(values, ids, at_ms)
             if not any(part.height for part in before):
                 return own.hstack([pl.Series(SEGMENT, pairs.segment)]) if batched else own
             parts = [*before, _placed(own, pairs.segment, pairs.order)]
@@ -141,15 +141,15 @@ class Results:
         rows = side.rows(places)
         values = columns_of(rows, self.key).hstack(named(rows, declared))
         ids = self.ids_alone(number, places, state)
-        return self._frame(values, ids, side.times_ms(places), withdrawn=withdrawn)
+        return self.frame(values, ids, side.times_ms(places), withdrawn=withdrawn)
 
     def ids_alone(self, number: int, places: Numbers, state: JoinState) -> Ids:
         """Return the identities of results of rows of one side alone."""
         ids = state.sides[number].ids(places)
         return ids_of_pairs(*((ids, None) if number == 0 else (None, ids)))
 
-    def _frame(
-        self, values: pl.DataFrame, ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
+    def frame(
+        self, values: Iterable[pl.Series], ids: Ids, at_ms: Numbers, *, withdrawn: bool = False
     ) -> pl.DataFrame:
         """Return results with the columns of the port; missing values are null."""
         found = {column.name: column for column in values}

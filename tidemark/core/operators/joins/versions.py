@@ -27,7 +27,14 @@ from tidemark.core.operators.joins.version_runs import (
 from tidemark.core.operators.joins.version_spans import spans_of
 from tidemark.core.operators.operator import Changes, Mask, Numbers
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
-from tidemark.core.state.blocks import conformed, in_one_chunk, lines_at, size_tier, total_bytes
+from tidemark.core.state.blocks import (
+    conformed,
+    in_one_chunk,
+    lines_at,
+    lines_or_null,
+    size_tier,
+    total_bytes,
+)
 from tidemark.core.state.keyed_lines import Hashes, hashes_of, same_keys
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, OFFSET, SOURCE, SUB_ROW
 
@@ -156,11 +163,7 @@ class Versions:
             return pl.DataFrame(schema={name: self._schema[name] for name in names}).clear(
                 index.size
             )
-        every = in_one_chunk(pl.concat(parts))
-        known = pl.Series(index)
-        if height < index.size:
-            known = pl.select(pl.when(known >= 0).then(known)).to_series()
-        return pl.DataFrame([column.gather(known) for column in every])
+        return lines_or_null(in_one_chunk(pl.concat(parts)), index)
 
     @property
     def _schema(self) -> dict[str, pl.DataType]:

@@ -13,10 +13,10 @@ from tidemark.core.operators.patterns.key_run import Question
 from tidemark.core.operators.patterns.near import NOTHING_NEAR, NearAnswers, Pairs, near_pairs
 from tidemark.core.operators.patterns.partial import Refs, place_of, step_of
 from tidemark.core.operators.patterns.pattern import Pattern, Step
-from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
+from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.rows.probe import FAILURES
 from tidemark.core.rows.row_values import row_values
-from tidemark.core.state.blocks import lines_at
+from tidemark.core.state.blocks import lines_at, lines_or_null
 
 _NO_PLACE = -1
 _FITS = "@fits"
@@ -99,8 +99,8 @@ class Conditions:
         assert step.on is not None, f"step {step.name} has no condition on earlier rows"
         (names,) = self._earlier[step.name].values()
         used = [name for name in step.on.meta.root_names() if name in self.columns]
-        before, known = pairs.earlier, pairs.back > 0
-        earlier = lines_or_null(lines_at(own[[*{*names.values()}]], before[known]), known)
+        before = np.where(pairs.back > 0, pairs.earlier, -1)
+        earlier = lines_or_null(own[[*{*names.values()}]], before)
         frame = lines_at(own[used], pairs.row).hstack(
             [earlier[column].alias(name) for name, column in names.items()]
         )

@@ -15,7 +15,7 @@ from tidemark.core.operators.identity import Ids, hex_texts, ids_of_rows
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.partial import STEP_BITS
-from tidemark.core.operators.patterns.step_rows import StepRows, lines_or_null
+from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.operators.patterns.step_values import (
     OfRows,
     StepAggregates,
@@ -25,6 +25,7 @@ from tidemark.core.operators.patterns.step_values import (
 from tidemark.core.operators.ports import APPEND, ROWS, Port, RowTime, places, shown_key
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
+from tidemark.core.state.blocks import lines_or_null
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 MATCHED = "_rows"
@@ -151,9 +152,7 @@ class MatchResults:
         at = np.flatnonzero(flat.step == value.step)
         place = np.full(count, -1)
         place[flat.result[at[::-1] if value.first else at]] = at[::-1] if value.first else at
-        known = place >= 0
-        column = flat.rows[value.column].gather(place[known])
-        return lines_or_null(column.to_frame(), known).to_series().alias(name)
+        return lines_or_null(flat.rows[[value.column]], place).to_series().alias(name)
 
     def _matched(self, flat: _Flat, count: int) -> pl.Series:
         """Return the rows of each result as a list."""

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Changes, Mask, Numbers
+from tidemark.core.operators.operator import Changes, Numbers
 from tidemark.core.state.block_store import BlockStore
-from tidemark.core.state.blocks import conformed, lines_at
+from tidemark.core.state.blocks import conformed, lines_at, lines_or_null
 from tidemark.core.state.row_blocks import RowBlock, RowBlocks
 from tidemark.core.time.segment import EVENT_TIME
 
@@ -55,7 +55,10 @@ class StepRows:
 
     def rows_or_null(self, places: Numbers) -> pl.DataFrame:
         """Return rows, in the order of places; nulls for the place -1."""
-        return lines_or_null(self._rows.rows(places[places >= 0]), places >= 0)
+        known = np.flatnonzero(places >= 0)
+        at = np.full(places.size, -1)
+        at[known] = np.arange(known.size)
+        return lines_or_null(self._rows.rows(places[known]), at)
 
     def changes(self) -> Changes:
         """Return, once, the rows since the last call."""
@@ -116,13 +119,3 @@ class StepRows:
     def validate(self) -> None:
         """Raise AssertionError where an invariant is broken."""
         self._rows.validate(self._next)
-
-
-def lines_or_null(lines: pl.DataFrame, known: Mask) -> pl.DataFrame:
-    """Return lines where ``known`` is true, in order, and nulls elsewhere."""
-    if known.all():
-        return lines
-    at = np.zeros(known.size, np.int64)
-    at[known] = np.arange(lines.height)
-    places = pl.Series(at).scatter(np.flatnonzero(~known), None)
-    return lines.select(pl.all().gather(places))

@@ -10,11 +10,11 @@ from functools import cached_property, reduce
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.identity import Ids, hex_texts, ids_of_pairs, ids_of_rows
+from tidemark.core.operators.identity import Ids, ids_of_pairs, ids_of_rows
 from tidemark.core.operators.joins.broadcast.matcher import Met, SpanMatcher, equal_columns
 from tidemark.core.operators.joins.broadcast.state import BroadcastState
 from tidemark.core.operators.joins.judged_versions import judged_versions
-from tidemark.core.operators.joins.results import Results
+from tidemark.core.operators.joins.results import Results, named
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.joins.versions import Versions
@@ -29,10 +29,11 @@ from tidemark.core.operators.operator import (
 )
 from tidemark.core.operators.portions import joined
 from tidemark.core.operators.ports import LATE, LATE_BY, OWN, REASON, ROWS, Port, late_port
-from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows, passed_ms
 from tidemark.core.rows.copies import own_rows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.blocks import lines_at, lines_or_null
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT, with_segment
 from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS
 from tidemark.core.windows.pane import END, START
@@ -283,17 +284,11 @@ class BroadcastJoin(Body):
             row, span = np.append(row, alone), np.append(span, np.full(alone.size, -1))
             order = np.argsort(row, kind="stable")
             row, span = row[order], span[order]
-        found = {name: rows[name].gather(pl.Series(row)) for name in self.key}
-        for column, name in self.left.shown.items():
-            found[name] = rows[column].gather(pl.Series(row))
-        place = pl.Series(span)
-        if (span < 0).any():
-            place = pl.select(pl.when(place >= 0).then(place)).to_series()
-        for column, name in self.right.shown.items():
-            found[name] = spans[column].gather(place)
-        found[ID] = hex_texts(ID, _ids(rows, spans, row, span))
-        found[EVENT_TIME_MS] = rows[EVENT_TIME].gather(pl.Series(row))
-        return pl.DataFrame([found[name].alias(name) for name in self._results.columns])
+        own = lines_at(rows[[*self.key, *self.left.shown]], row)
+        versions = lines_or_null(spans[[*self.right.shown]], span)
+        values = [*own[[*self.key]], *named(own, self.left), *named(versions, self.right)]
+        at_ms = rows[EVENT_TIME].to_numpy()[row]
+        return self._results.frame(values, _ids(rows, spans, row, span), at_ms)
 
     def pending(self, state: BroadcastState) -> bool:
         """Whether rows wait for the clock."""

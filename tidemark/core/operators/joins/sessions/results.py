@@ -67,7 +67,7 @@ class SessionResults(Results):
         """Return results with the bounds of their sessions; ``ids``: of results."""
         start_ms, end_ms = due.facts[START][session], due.facts[END][session]
         bounds = [pl.Series(START_MS, start_ms), pl.Series(END_MS, end_ms)]
-        return self._frame(values.hstack(bounds), ids, end_ms - 1)
+        return self.frame(values.hstack(bounds), ids, end_ms - 1)
 
     def alone_in(
         self, due: Lines, sides: Sequence[Members], matched: Sequence[Mask]
