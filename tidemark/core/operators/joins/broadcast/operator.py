@@ -237,7 +237,7 @@ class BroadcastJoin(Body):
 
     def _answers(self, rows: pl.DataFrame, state: BroadcastState) -> Iterator[Frames]:
         """Yield the results of rows by the versions in the state, some rows at a time."""
-        spans = state.spans()
+        spans = state.versions.spans()
         frames: Frames = {}
         for met in self._matcher.met(rows, spans):
             made = self._answered(rows, spans, met)

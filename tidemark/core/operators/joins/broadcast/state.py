@@ -1,7 +1,5 @@
 """The keyed state of a join with a broadcast table: a copy of the table, and rows that wait."""
 
-import polars as pl
-
 from tidemark.core.operators.joins.versions import Versions
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.waiting_rows import WaitingRows
@@ -16,10 +14,6 @@ class BroadcastState(PairedState):
         self.waiting = waiting
         self.pairs_per_row = 1
         """The most pairs per row among the rows answered together so far; no part of the state."""
-
-    def spans(self) -> pl.DataFrame:
-        """Return when each version is an answer (version_spans.py)."""
-        return self.versions.spans()
 
     @property
     def _parts(self) -> tuple[Part, Part]:
