@@ -144,7 +144,9 @@ class BroadcastJoin(Body):
         return joined({LATE_LEFT: self._reported(late, "late")}, made)
 
     def _require_few(self, rows: int, versions: int, state: BroadcastState) -> None:
-        """Check that a batch of so many rows and versions has few pairs, as far as is known.
+        """Check that a batch is likely to have few pairs.
+
+        ``rows``, ``versions``: the numbers of those in the batch.
 
         Raises:
             TooManyResultsError: its segments had better go one by one.
