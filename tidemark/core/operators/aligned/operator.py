@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
-from tidemark.core.columns import repeated_text, with_column
+from tidemark.core.columns import repeated_text, with_column, without
 from tidemark.core.operators.aligned.slice_buffer import SLICE
 from tidemark.core.operators.aligned.state import CLOSED, PASSED, WindowState
 from tidemark.core.operators.due_by_end import DueByEnd
@@ -266,7 +266,7 @@ class WindowAggregate(DueByEnd):
         new = [stacked(came)] if came else []
         older = self._placed(state.behind(ends), clock_ms)
         shows = pl.col(END) <= pl.min_horizontal(PASSED, int(clock_ms[-1]))
-        behind = [*(_bare(part.filter(shows), PASSED, _CAME) for part in new), *older]
+        behind = [*(without(part.filter(shows), PASSED, _CAME) for part in new), *older]
         segment = [SEGMENT] * (clock_ms.size > 1)
         by = [END, *self.key, *segment]
         shown = _distinct(behind, by) if behind else None
@@ -304,7 +304,7 @@ class WindowAggregate(DueByEnd):
     def _by_then(self, part: pl.DataFrame, shown: pl.DataFrame) -> pl.DataFrame:
         """Return the rows behind that panes show: those that had come by the pane's segment."""
         by = [END, *self.key]
-        found = _bare(part, PASSED, SEGMENT).join(shown, on=by, nulls_equal=True)
+        found = without(part, PASSED, SEGMENT).join(shown, on=by, nulls_equal=True)
         if SEGMENT not in shown.columns:
             return found
         return found.filter(pl.col(_CAME) <= pl.col(SEGMENT)).drop(_CAME)
@@ -346,7 +346,3 @@ class WindowAggregate(DueByEnd):
 
 def _distinct(parts: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
     return pl.concat([part.select(by) for part in parts]).unique()
-
-
-def _bare(part: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    return part.drop(columns, strict=False)
