@@ -20,6 +20,7 @@ from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import (
     EVENT_TIME,
+    FOREVER_MS,
     NEVER_MS,
     OFFSET,
     ROW_COLUMNS,
@@ -132,6 +133,20 @@ class Task(OperatorTask):
         restarted.restore(self.changelog, self.clocks.state(), self.next_offset)
         restarted.state.validate()
         self.clocks, self.state, self._taken = restarted.clocks, restarted.state, None
+
+
+def outputs(
+    operator: Operator, segments: Sequence[Segment], happen: Incidents | None = None
+) -> Iterator[tuple[Output, int]]:
+    """Run a log, then the end of input; yield the output of each step, and the clock after it."""
+    happen = happen or Incidents()
+    task = Task(operator, happen.store)
+    for step, segment in enumerate(segments):
+        yield task.step(segment), task.clocks.clock_ms
+        task.meet(happen, step)
+    if happen.moves:
+        task.restart()
+    yield task.finish(), FOREVER_MS
 
 
 def run(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.oracles.clock import Judged, Step, Table, heard
 from tests.oracles.join import LEFT, RIGHT, Joined, JoinRules, JoinRun, Rejected, RowId
 from tests.support.logs import COLUMNS, EventLog, Raw, Record, event_logs
-from tests.support.running import Incidents, Task
+from tests.support.running import Incidents, Task, outputs
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.operator import Body, Frames, Operator
@@ -151,7 +151,6 @@ class Found(JoinRun):
     """What an operator published, with the id of each result."""
 
     ids: dict[Joined, str] = field(default_factory=dict)
-    clocks: list[int] = field(default_factory=list)
 
     def take(self, made: Operator, frames: Frames) -> None:
         """Add the rows of a step, by port."""
@@ -180,15 +179,9 @@ class Found(JoinRun):
 
 def run(made: Operator, segments: Sequence[Segment], happen: Incidents | None = None) -> Found:
     """Run a log through a join, and the end of input."""
-    happen = happen or Incidents()
-    task, found = Task(made, happen.store), Found()
-    for step, segment in enumerate(segments):
-        found.take(made, task.step(segment).frames)
-        found.clocks.append(task.clocks.clock_ms)
-        task.meet(happen, step)
-    if happen.moves:
-        task.restart()
-    found.take(made, task.finish().frames)
+    found = Found()
+    for output, _ in outputs(made, segments, happen):
+        found.take(made, output.frames)
     return found
 
 

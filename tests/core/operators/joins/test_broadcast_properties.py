@@ -16,7 +16,7 @@ from tests.support.joins import broadcasts
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators.families import FEWER
 from tests.support.operators.tables import of_partition, small_runs
-from tests.support.running import Incidents, Task, incidents, late_row
+from tests.support.running import Incidents, incidents, late_row, outputs
 from tidemark.core.operators.joins.broadcast import matcher
 from tidemark.core.operators.joins.broadcast import operator as broadcast_operator
 from tidemark.core.operators.operator import Operator
@@ -44,14 +44,9 @@ def run(
     operator: Operator | None = None,
 ) -> BroadcastRun:
     """Run a log through the operator, with the end of input."""
-    happen = happen or Incidents()
-    task, made = Task(operator or broadcasts.operator(spec), happen.store), BroadcastRun()
-    for step, segment in enumerate(segments):
-        note(made, task.step(segment))
-        task.meet(happen, step)
-    if happen.moves:
-        task.restart()
-    note(made, task.finish())
+    made = BroadcastRun()
+    for output, _ in outputs(operator or broadcasts.operator(spec), segments, happen):
+        note(made, output)
     return made
 
 

@@ -24,7 +24,7 @@ from tests.support.joins.stream import (
 )
 from tests.support.logs import cut_segments
 from tests.support.operators.families import FEWER
-from tests.support.running import Incidents, Task, incidents
+from tests.support.running import Incidents, incidents, outputs
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.joins import gathering_join
@@ -55,15 +55,10 @@ def gathering(drawn: JoinRules, what: Gathering, sides: Any = SIDES) -> Operator
 
 def published(made: Operator, segments: Any, happen: Incidents) -> tuple[list[Any], list[Rejected]]:
     """Return the results of each step as dicts, and the rejected rows."""
-    task, steps, found = Task(made, happen.store), [], Found()
-    for step, segment in enumerate([*segments, None]):
-        if segment is None and happen.moves:
-            task.restart()
-        frames = (task.finish() if segment is None else task.step(segment)).frames
-        found.take(made, {**frames, ROWS: frames[ROWS].clear()})
-        steps.append(frames[ROWS].to_dicts())
-        if segment is not None:
-            task.meet(happen, step)
+    steps, found = [], Found()
+    for output, _ in outputs(made, segments, happen):
+        found.take(made, {**output.frames, ROWS: output[ROWS].clear()})
+        steps.append(output[ROWS].to_dicts())
     return steps, found.rejected
 
 

@@ -14,7 +14,7 @@ from tests.oracles.table_join import Answer, Spec, TableRun, answered
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators import tables
 from tests.support.operators.families import FEWER
-from tests.support.running import Incidents, Task, incidents, late_row
+from tests.support.running import Incidents, incidents, late_row, outputs
 from tidemark.core.operators.joins import version_runs, versions
 from tidemark.core.operators.output import Output
 from tidemark.core.time.segment import Segment
@@ -34,14 +34,9 @@ def hashes_collide():
 
 def run(spec: Spec, segments: Sequence[Segment], happen: Incidents | None = None) -> TableRun:
     """Run a log through the operator, with the end of input."""
-    happen = happen or Incidents()
-    task, made = Task(tables.operator(spec), happen.store), TableRun()
-    for step, segment in enumerate(segments):
-        note(made, task.step(segment))
-        task.meet(happen, step)
-    if happen.moves:
-        task.restart()
-    note(made, task.finish())
+    made = TableRun()
+    for output, _ in outputs(tables.operator(spec), segments, happen):
+        note(made, output)
     return made
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.oracles.ordered import OrderedRow, distinct, run_in_order, scan
 from tests.support.logs import COLUMNS, cut_segments, event_logs, raws, recordings
 from tests.support.operators import ordered
-from tests.support.running import Incidents, Task, incidents, late_row
+from tests.support.running import incidents, late_row, outputs
 from tidemark.core.operators.ordered.distinct import Distinct
 from tidemark.core.operators.ordered.operator import OrderedRows
 from tidemark.core.operators.ports import LATE, ROWS
@@ -50,19 +50,12 @@ def rows(frame):
 
 def run(operator, segments, happen=None):
     """Return the rows of each step, the late rows, and the number of duplicates."""
-    happen = happen or Incidents()
-    task, steps, late, tally = Task(operator, happen.store), [], [], 0
-    for step, segment in enumerate(segments):
-        output = task.step(segment)
+    steps, late, tally = [], [], 0
+    for output, _ in outputs(operator, segments, happen):
         steps.append(rows(output[ROWS]))
         late += [late_row(row) for row in output[LATE].iter_rows(named=True)]
         tally += output.duplicates
-        task.meet(happen, step)
-    if happen.moves:
-        task.restart()
-    output = task.finish()
-    steps.append(rows(output[ROWS]))
-    return steps, late, tally + output.duplicates
+    return steps, late, tally
 
 
 @given(event_logs(), RULES, incidents())

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.oracles.pattern import Result, run_pattern
 from tests.support.logs import cut_segments, event_logs, raws, recordings
 from tests.support.operators.patterns import one_row_specs, operator, specs
-from tests.support.running import Incidents, Task, incidents, late_row
+from tests.support.running import incidents, late_row, outputs
 from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.near import NOTHING_NEAR
 from tidemark.core.operators.patterns.operator import TIMEOUTS
 from tidemark.core.operators.ports import LATE, REASON, ROWS
-from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW
+from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 
 def results(frame):
@@ -41,18 +41,11 @@ class Made:
     """What a log gives: results of each step, the end of input last, with the clocks around."""
 
     def __init__(self, operator, segments, happen=None):
-        happen = happen or Incidents()
-        task = Task(operator, happen.store)
         self.matches, self.timeouts, self.late, self.refused = [], [], [], []
         self.clocks = []
-        for step, segment in enumerate(segments):
-            self.add(task.step(segment))
-            self.clocks.append(task.clocks.clock_ms)
-            task.meet(happen, step)
-        if happen.moves:
-            task.restart()
-        self.add(task.finish())
-        self.clocks.append(FOREVER_MS)
+        for output, clock_ms in outputs(operator, segments, happen):
+            self.add(output)
+            self.clocks.append(clock_ms)
 
     def add(self, output):
         self.matches.append(results(output[ROWS]))
