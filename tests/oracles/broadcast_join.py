@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
-from tidemark.core.time.segment import FOREVER_MS, Segment
+from tests.oracles.clock import Judged
+from tests.oracles.versions import Version, in_order, late_of, results_of, version_of
+from tidemark.core.time.segment import Segment
 
 Values = tuple[str | None, int | None]
 
@@ -56,28 +57,18 @@ class BroadcastRun:
     refused: list[tuple[str, int, int]] = field(default_factory=list)
 
 
-class _Version(NamedTuple):
-    at_ms: int
-    source: str
-    offset: int
-    sub_row: int
-    from_ms: int
-    key: str | None
-    value: int | None
-
-
 @dataclass
 class _Join:
     """What has come so far."""
 
     spec: Spec
     run: BroadcastRun = field(default_factory=BroadcastRun)
-    versions: list[_Version] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
     waiting: list[Judged] = field(default_factory=list)
 
-    def met(self, row: Judged) -> list[_Version]:
+    def met(self, row: Judged) -> list[Version]:
         """Return the versions that a row meets, in their order."""
-        best: dict[str | None, _Version] = {}
+        best: dict[str | None, Version] = {}
         for version in self.versions:
             if version.from_ms <= row.at_ms:
                 known = best.get(version.key)
@@ -108,7 +99,7 @@ class _Join:
 
     def take_row(self, row: Judged) -> list[Answer]:
         if row.at_ms + self.spec.lateness_ms < row.w_ms:
-            self.run.late_left.append(_late(row, row.at_ms + 1, self.spec.lateness_ms))
+            self.run.late_left.append(late_of(row, row.at_ms + 1, self.spec.lateness_ms))
         elif self.spec.wait == "arrival":
             return self.answer(row)
         else:
@@ -116,38 +107,20 @@ class _Join:
         return []
 
     def take_version(self, row: Judged) -> None:
-        if row.at_ms < row.w_ms - self.spec.keep_ms:
-            self.run.late_right.append(_late(row, row.at_ms + self.spec.keep_ms + 1))
+        found = version_of(row, self.spec.keep_ms, self.spec.lateness_ms)
+        if isinstance(found, LateRow):
+            self.run.late_right.append(found)
         else:
-            from_ms = max(row.at_ms, row.w_ms - self.spec.lateness_ms)
-            place = (row.at_ms, row.source, row.offset, row.sub_row)
-            self.versions.append(_Version(*place, from_ms, row.key, row.value))
+            self.versions.append(found)
 
     def due(self, clock_ms: int) -> list[Answer]:
         ready = [each for each in self.waiting if clock_ms > each.at_ms + self.spec.lateness_ms]
         self.waiting = [each for each in self.waiting if each not in ready]
-        return [result for each in sorted(ready, key=_in_order) for result in self.answer(each)]
+        return [result for each in sorted(ready, key=in_order) for result in self.answer(each)]
 
 
 def answered(segments: Sequence[Segment], spec: Spec) -> BroadcastRun:
     """Return what a join makes of a log."""
-    join, table = _Join(spec), Table(sorted({*spec.left, *spec.right}))
-    for step in heard(segments, table):
-        made: list[Answer] = []
-        for row in step.rows:
-            topic = row.source.rpartition("/")[0]
-            if topic in spec.left:
-                made += join.take_row(row)
-            if topic in spec.right:
-                join.take_version(row)
-        join.run.steps.append(made + join.due(step.clock))
-    join.run.steps.append(join.due(FOREVER_MS))
+    join = _Join(spec)
+    join.run.steps = results_of(join, spec.left, spec.right, segments)
     return join.run
-
-
-def _in_order(row: Judged) -> tuple[int, str, int, int]:
-    return row.at_ms, row.source, row.offset, row.sub_row
-
-
-def _late(row: Judged, end_ms: int, lateness_ms: int = 0) -> LateRow:
-    return LateRow(row, row.at_ms, end_ms, row.w_ms - end_ms - lateness_ms)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.clock import Judged
 from tests.oracles.join import LEFT, RIGHT, Joined, JoinRun, Rejected, row_id
-from tidemark.core.time.segment import FOREVER_MS, Segment
+from tests.oracles.versions import Version, in_order, late_of, results_of, version_of
+from tidemark.core.time.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -56,20 +57,10 @@ class TableRun:
     late_right: list[LateRow] = field(default_factory=list)
 
 
-class _Version(NamedTuple):
-    at_ms: int
-    source: str
-    offset: int
-    sub_row: int
-    from_ms: int
-    key: str | None
-    value: int | None
-
-
 @dataclass
 class _Row:
     row: Judged
-    answer: _Version | None = None
+    answer: Version | None = None
     revision: int = 0
 
 
@@ -79,11 +70,11 @@ class _Join:
 
     spec: Spec
     run: TableRun = field(default_factory=TableRun)
-    versions: list[_Version] = field(default_factory=list)
+    versions: list[Version] = field(default_factory=list)
     waiting: list[_Row] = field(default_factory=list)
     done: list[_Row] = field(default_factory=list)
 
-    def best(self, row: Judged) -> _Version | None:
+    def best(self, row: Judged) -> Version | None:
         counting = [v for v in self.versions if v.key == row.key and v.from_ms <= row.at_ms]
         found = max(counting, default=None)
         if found is None or found.at_ms < row.at_ms - self.spec.keep_ms:
@@ -106,7 +97,7 @@ class _Join:
 
     def take_row(self, row: Judged) -> list[Answer]:
         if row.at_ms + self.spec.lateness_ms < row.w_ms:
-            self.run.late_left.append(_late(row, row.at_ms + 1, self.spec.lateness_ms))
+            self.run.late_left.append(late_of(row, row.at_ms + 1, self.spec.lateness_ms))
         elif self.spec.wait == "arrival":
             return self.answer(_Row(row))
         else:
@@ -114,12 +105,11 @@ class _Join:
         return []
 
     def take_version(self, row: Judged) -> None:
-        if row.at_ms < row.w_ms - self.spec.keep_ms:
-            self.run.late_right.append(_late(row, row.at_ms + self.spec.keep_ms + 1))
+        found = version_of(row, self.spec.keep_ms, self.spec.lateness_ms)
+        if isinstance(found, LateRow):
+            self.run.late_right.append(found)
         else:
-            from_ms = max(row.at_ms, row.w_ms - self.spec.lateness_ms)
-            place = (row.at_ms, row.source, row.offset, row.sub_row)
-            self.versions.append(_Version(*place, from_ms, row.key, row.value))
+            self.versions.append(found)
 
     def due(self, clock_ms: int) -> list[Answer]:
         made: list[Answer] = []
@@ -136,17 +126,8 @@ class _Join:
 
 def answered(segments: Sequence[Segment], spec: Spec) -> TableRun:
     """Return what a join makes of a log."""
-    join, table = _Join(spec), Table(sorted({*spec.left, *spec.right}))
-    for step in heard(segments, table):
-        made: list[Answer] = []
-        for row in step.rows:
-            topic = row.source.rpartition("/")[0]
-            if topic in spec.left:
-                made += join.take_row(row)
-            if topic in spec.right:
-                join.take_version(row)
-        join.run.steps.append(made + join.due(step.clock))
-    join.run.steps.append(join.due(FOREVER_MS))
+    join = _Join(spec)
+    join.run.steps = results_of(join, spec.left, spec.right, segments)
     return join.run
 
 
@@ -174,7 +155,7 @@ def answered_at_the_end(spec: Spec, rows: Sequence[Judged], versions: Sequence[J
 
 
 def _in_order(each: _Row) -> tuple[int, str, int, int]:
-    return each.row.at_ms, each.row.source, each.row.offset, each.row.sub_row
+    return in_order(each.row)
 
 
 def _result(each: _Row, *, retracted: bool = False) -> Answer:
@@ -182,7 +163,3 @@ def _result(each: _Row, *, retracted: bool = False) -> Answer:
     place = (row.source, row.offset, row.sub_row)
     value = None if found is None else found.value
     return Answer(place, row.key, row.value, value, row.at_ms, each.revision, retracted)
-
-
-def _late(row: Judged, end_ms: int, lateness_ms: int = 0) -> LateRow:
-    return LateRow(row, row.at_ms, end_ms, row.w_ms - end_ms - lateness_ms)
