@@ -19,6 +19,12 @@ def require_choice(value: object, choices: object, what: str) -> None:
         raise PipelineError(f"{what}: {value!r} is not one of {get_args(choices)}")
 
 
+def require_count(value: object, what: str) -> None:
+    """Raise PipelineError if ``value`` is not a positive integer; ``what`` names the option."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PipelineError(f"{what}: {value!r} is not a positive integer")
+
+
 def require_zone(zone: object, what: str) -> None:
     """Raise PipelineError if ``zone`` is not a time zone; "" is not, although polars takes UTC."""
     if not isinstance(zone, str) or not zone or not _is_known(zone):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tidemark.core.rows.expression import as_written
+from tidemark.core.rows.options import require_count
 from tidemark.core.time.duration import Duration, duration_text, positive_ms
 from tidemark.errors import PipelineError
 
@@ -15,8 +16,7 @@ class EveryRows:
 
     def __post_init__(self) -> None:
         """Raise PipelineError if ``rows`` is not a positive integer."""
-        if isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1:
-            raise PipelineError(f"every(rows): {self.rows!r} is not a positive integer")
+        require_count(self.rows, "every(rows)")
 
     def __repr__(self) -> str:
         return f"every(rows={self.rows})"

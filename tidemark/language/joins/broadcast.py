@@ -9,7 +9,7 @@ import polars as pl
 from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.rows.copies import COPY, Copies
-from tidemark.core.rows.options import require_choice
+from tidemark.core.rows.options import require_choice, require_count
 from tidemark.core.time.duration import Duration
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
@@ -19,7 +19,6 @@ from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
     require_condition,
-    require_count,
     shown_of,
     two_sides,
 )

@@ -114,12 +114,6 @@ def types_of(
     return types
 
 
-def require_count(value: object, what: str) -> None:
-    """Raise PipelineError if a value is not a positive integer; ``what`` names the option."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise PipelineError(f"{what}: {value!r} is not a positive integer")
-
-
 def lateness_of(allowed_lateness: Duration) -> int:
     """Return the allowed lateness in ms."""
     lateness_ms = duration_ms(allowed_lateness, "join(allowed_lateness)")

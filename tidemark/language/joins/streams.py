@@ -4,7 +4,7 @@ import polars as pl
 
 from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.side import Kind
-from tidemark.core.rows.options import require_choice
+from tidemark.core.rows.options import require_choice, require_count
 from tidemark.core.time.duration import Duration
 from tidemark.core.windows.trigger import Trigger
 from tidemark.core.windows.window import Session
@@ -15,7 +15,6 @@ from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
     require_condition,
-    require_count,
     shown_of,
     sides_of,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn, get_args
 import polars as pl
 
 from tidemark.core.operators.joins.table_join import TableKind, Wait
-from tidemark.core.rows.options import require_boolean, require_choice
+from tidemark.core.rows.options import require_boolean, require_choice, require_count
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
@@ -19,7 +19,6 @@ from tidemark.language.joins.sides import (
     lateness_of,
     not_too_long,
     require_condition,
-    require_count,
     shown_of,
     sides_of,
 )

@@ -13,6 +13,7 @@ from tidemark.core.operators.patterns.step_values import OfRows, StepValue, Valu
 from tidemark.core.operators.ports import ALL, shown_columns, shown_key
 from tidemark.core.operators.rows import row_fields
 from tidemark.core.rows.expression import as_written, metadata_used, output_types, require_column
+from tidemark.core.rows.options import require_count
 from tidemark.core.rows.probe import require_row_wise
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
@@ -141,15 +142,14 @@ def matches(
     rows: KeyedNode,
     pattern: object,
     skip: object,
-    max_partial: object,
+    max_partial: int,
 ) -> Matches:
     """Return the matches of a pattern in the rows of each key; see ``KeyedStream.match``."""
     if not isinstance(pattern, Sequence):
         raise PipelineError(
             f"match: {as_written(pattern)} is not a pattern; write sequence(...) or absence(...)"
         )
-    if isinstance(max_partial, bool) or not isinstance(max_partial, int) or max_partial < 1:
-        raise PipelineError(f"match(max_partial): {max_partial!r} is not a positive integer")
+    require_count(max_partial, "match(max_partial)")
     if rows.key == (ALL,):
         raise PipelineError("match: key_by() has no column; name those that rows have in common")
     require_rows_that_stay([rows.node], "match")
