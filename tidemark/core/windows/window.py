@@ -25,6 +25,15 @@ LONGEST_WINDOW_MS = 365_000 * 86_400_000
 """Maximum length of a window, 1,000 years: bounds of windows stay within the years 0001 to 9999."""
 
 
+def not_too_long(ms: int, what: str) -> int:
+    """Return a time in ms that is not longer than the longest window; ``what`` begins the error."""
+    if abs(ms) > LONGEST_WINDOW_MS:
+        raise PipelineError(
+            f"{what}: {duration_text(ms)} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
+        )
+    return ms
+
+
 class AlignedWindows(Protocol):
     """Windows with the same bounds for all keys, made of whole time slices that windows share.
 

@@ -7,9 +7,9 @@ import polars as pl
 from tidemark.core.rows.expression import as_written, expression_text
 from tidemark.core.time.duration import Duration, duration_ms, duration_text, positive_ms
 from tidemark.core.windows.calendar import Calendar
-from tidemark.core.windows.window import Hopping, Session
+from tidemark.core.windows.window import Hopping, Session, not_too_long
 from tidemark.errors import PipelineError
-from tidemark.language.joins.sides import not_too_long, types_of
+from tidemark.language.joins.sides import types_of
 from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import Node, Relation
 
@@ -61,17 +61,17 @@ def bounds_of(
     if window is not None:
         return _in_windows(window)
     if keep is not None:
-        kept_ms = not_too_long(positive_ms(keep, "join(keep)"))
+        kept_ms = not_too_long(positive_ms(keep, "join(keep)"), "join")
         return Bounds(-kept_ms, kept_ms, None, "keep")
     if not isinstance(within, tuple):
         assert within is not None
         both_ms = duration_ms(within, "join(within)")
         if both_ms < 0:
             raise PipelineError(f"join(within): {within!r} is negative; write ({within!r}, '0s')")
-        return Bounds(-not_too_long(both_ms), both_ms, None, "time")
+        return Bounds(-not_too_long(both_ms, "join"), both_ms, None, "time")
     if len(within) != 2:
         raise PipelineError(f"join(within): {within!r} has not two bounds, such as ('-10m', '1h')")
-    lower_ms = not_too_long(duration_ms(within[0], "join(within)"))
+    lower_ms = not_too_long(duration_ms(within[0], "join(within)"), "join")
     if isinstance(upper, pl.Expr):
         assert max_within is not None
         upper_ms = duration_ms(max_within, "join(max_within)")
@@ -84,7 +84,7 @@ def bounds_of(
             f"join(within): the upper bound {duration_text(upper_ms)} is below the lower bound "
             f"{duration_text(lower_ms)}"
         )
-    return Bounds(lower_ms, not_too_long(upper_ms), bound, "time")
+    return Bounds(lower_ms, not_too_long(upper_ms, "join"), bound, "time")
 
 
 def _require_no_list(within: object) -> None:
@@ -108,7 +108,7 @@ def _in_windows(window: JoinWindow | DynamicGapSession) -> Bounds:
             f"join(window): {as_written(window)} is not one of tumbling(), hopping(), calendar() "
             "and session() with one gap for all rows; write within= to join rows by their distance"
         )
-    not_too_long(window.longest_ms)
+    not_too_long(window.longest_ms, "join")
     return Bounds(0, 0, None, "time", window)
 
 

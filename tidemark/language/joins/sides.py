@@ -12,9 +12,8 @@ from tidemark.core.rows.expression import (
     require_expression,
 )
 from tidemark.core.rows.probe import require_no_failure, require_row_wise
-from tidemark.core.time.duration import Duration, duration_ms, duration_text
+from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
-from tidemark.core.windows.window import LONGEST_WINDOW_MS
 from tidemark.errors import PipelineError
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.stream import Stream
@@ -132,12 +131,3 @@ def is_on_close(trigger: Trigger | None) -> bool:
         f"join(trigger): {as_written(trigger)} is not one of on_final() and on_close(); rows of a "
         "join have no other time"
     )
-
-
-def not_too_long(ms: int) -> int:
-    """Return a time in ms that is not longer than the longest window."""
-    if abs(ms) > LONGEST_WINDOW_MS:
-        raise PipelineError(
-            f"join: {duration_text(ms)} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
-        )
-    return ms

@@ -10,6 +10,7 @@ from tidemark.core.operators.joins.table_join import TableKind, Wait
 from tidemark.core.rows.options import require_boolean, require_choice, require_count
 from tidemark.core.time.duration import Duration, positive_ms
 from tidemark.core.windows.trigger import Trigger
+from tidemark.core.windows.window import not_too_long
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
 from tidemark.language.joins.broadcast import BroadcastTable
@@ -17,7 +18,6 @@ from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
 from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
-    not_too_long,
     require_condition,
     shown_of,
     sides_of,
@@ -70,7 +70,7 @@ def table_of(
             'deleted=field("__deleted", bool) and pass deleted=col("deleted")'
         )
     require_boolean(tombstones, "table(tombstones)")
-    keep_ms = not_too_long(positive_ms(keep, "table(keep)"))
+    keep_ms = not_too_long(positive_ms(keep, "table(keep)"), "table(keep)")
     node = with_tombstones(stream) if tombstones else stream.node
     return Table(replace(stream, node=node), keep_ms, deleted)
 

@@ -7,7 +7,7 @@ import polars as pl
 from tidemark.core.operators.patterns import pattern
 from tidemark.core.rows.expression import as_written, require_expression
 from tidemark.core.time.duration import Duration, duration_text, positive_ms
-from tidemark.core.windows.window import LONGEST_WINDOW_MS
+from tidemark.core.windows.window import not_too_long
 from tidemark.errors import PipelineError
 from tidemark.language.patterns.step import Never, Step
 from tidemark.plan.names import require_new_columns
@@ -105,9 +105,4 @@ def absence(*, of: pl.Expr, for_: Duration) -> Sequence:
 
 
 def _time_ms(time: Duration, what: str) -> int:
-    ms = positive_ms(time, what)
-    if ms > LONGEST_WINDOW_MS:
-        raise PipelineError(
-            f"{what}: {duration_text(ms)} is longer than {LONGEST_WINDOW_MS // 86_400_000:,} days"
-        )
-    return ms
+    return not_too_long(positive_ms(time, what), what)
