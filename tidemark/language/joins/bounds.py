@@ -115,7 +115,7 @@ def _in_windows(window: JoinWindow | DynamicGapSession) -> Bounds:
 def _upper(expression: pl.Expr, left: Node) -> pl.Expr:
     """Return the upper bound of each left row in ms."""
     what = f"join(within={expression_text(expression)})"
-    types = list(types_of(expression, left.columns, what).values())
+    types = types_of(expression, left.columns, what)
     if len(types) == 1 and isinstance(types[0], pl.Duration):
         return expression.dt.total_milliseconds()
     if types != [pl.Int64()]:

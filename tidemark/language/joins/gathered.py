@@ -26,7 +26,7 @@ def first_of(columns: Mapping[str, pl.DataType], stage: AnyJoinStage, by: object
         by = pl.col(by)
     what = f"first(by={as_written(by)})"
     expression = require_expression(by, "first(by)")
-    types = list(types_of(expression, columns, what).values())
+    types = types_of(expression, columns, what)
     if len(types) != 1 or not is_scalar(types[0]):
         found = ", ".join(map(str, types))
         raise PipelineError(

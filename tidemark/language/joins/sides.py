@@ -5,13 +5,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from tidemark.core.operators.ports import ALL, shown_columns
-from tidemark.core.rows.expression import (
-    as_written,
-    metadata_used,
-    output_types,
-    require_expression,
-)
-from tidemark.core.rows.probe import require_no_failure, require_row_wise
+from tidemark.core.rows.expression import as_written, require_expression
+from tidemark.core.rows.log_rows import types_on_log
+from tidemark.core.rows.probe import require_no_failure
 from tidemark.core.time.duration import Duration, duration_ms
 from tidemark.core.windows.trigger import OnClose, OnFinal, Trigger
 from tidemark.errors import PipelineError
@@ -91,24 +87,16 @@ def require_condition(
 ) -> None:
     """Raise PipelineError if an expression is not one Boolean; ``option``: how errors begin."""
     what = f"{option}={as_written(on)})"
-    types = list(types_of(require_expression(on, f"{option})"), columns, what).values())
+    types = types_of(require_expression(on, f"{option})"), columns, what)
     if types != [pl.Boolean()]:
         raise PipelineError(f"{what}: it gives {', '.join(map(str, types))}, not one Boolean")
 
 
 def types_of(
     expression: pl.Expr, columns: Mapping[str, pl.DataType], what: str
-) -> Mapping[str, pl.DataType]:
-    """Return the type of an expression over the columns of rows of a log."""
-    for name in metadata_used([expression]):
-        raise PipelineError(
-            f"{what}: column {name!r} is of a Kafka record, and rows of a join do not have it; "
-            "add it with with_columns() before key_by()"
-        )
-    types = output_types([expression], columns, what)
-    if expression.meta.has_multiple_outputs():  # state holds only columns that are named
-        raise PipelineError(f"{what}: it does not name its columns; name each of them")
-    require_row_wise(expression, columns, what)
+) -> list[pl.DataType]:
+    """Return the types of an expression of a join, which fails on no row."""
+    types = types_on_log(expression, columns, what, "a join")
     require_no_failure(expression, columns, what)
     return types
 

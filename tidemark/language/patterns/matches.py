@@ -12,9 +12,9 @@ from tidemark.core.operators.patterns.results import MATCHED
 from tidemark.core.operators.patterns.step_values import OfRows, StepValue, Value, step_columns
 from tidemark.core.operators.ports import ALL, shown_columns, shown_key
 from tidemark.core.operators.rows import row_fields
-from tidemark.core.rows.expression import as_written, metadata_used, output_types, require_column
+from tidemark.core.rows.expression import as_written, require_column
+from tidemark.core.rows.log_rows import types_on_log
 from tidemark.core.rows.options import require_count
-from tidemark.core.rows.probe import require_row_wise
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
 from tidemark.language.patterns.matched_stream import MatchedStream, matched
@@ -234,15 +234,7 @@ def _require_on(
 
 
 def _require_boolean(what: str, condition: pl.Expr, columns: Mapping[str, pl.DataType]) -> None:
-    for name in metadata_used([condition]):
-        raise PipelineError(
-            f"{what}: column {name!r} is of a Kafka record, and rows of a pattern do not have it; "
-            "add it with with_columns() before key_by()"
-        )
-    types = list(output_types([condition], columns, what).values())
+    types = types_on_log(condition, columns, what, "a pattern")
     if types != [pl.Boolean()]:
         found = ", ".join(map(str, types))
         raise PipelineError(f"{what}: {as_written(condition)} gives {found}, not one Boolean")
-    if condition.meta.has_multiple_outputs():
-        raise PipelineError(f"{what}: {as_written(condition)} does not name its columns")
-    require_row_wise(condition, columns, what)
