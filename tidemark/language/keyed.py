@@ -174,16 +174,16 @@ class KeyedStream:
             PipelineError: the streams do not fit each other, or an option is not valid.
         """
         from tidemark.language.joins.broadcast import BroadcastTable, joined_with_broadcast
+        from tidemark.language.joins.sides import require_no_options
         from tidemark.language.joins.streams import joined
         from tidemark.language.joins.tables import Table, joined_with_table
 
-        given: dict[str, object] = {"within": within, "max_within": max_within, "keep": keep}
-        given["window"] = window
+        of_streams = {"within": within, "max_within": max_within, "keep": keep, "window": window}
         if isinstance(right, BroadcastTable):
+            require_no_options(of_streams)
             return joined_with_broadcast(
                 self,
                 right,
-                [name for name, value in given.items() if value is not None],
                 how=how,
                 on=on,
                 wait=wait,
@@ -193,11 +193,11 @@ class KeyedStream:
                 max_pairs=max_pairs,
             )
         if isinstance(right, Table):
-            given |= {"on": on, "max_pairs": None if max_pairs == MAX_PAIRS else max_pairs}
+            of_pairs = {"on": on, "max_pairs": None if max_pairs == MAX_PAIRS else max_pairs}
+            require_no_options({**of_streams, **of_pairs})
             return joined_with_table(
                 self,
                 right,
-                [name for name, value in given.items() if value is not None],
                 how=how,
                 wait=wait,
                 allowed_lateness=allowed_lateness,

@@ -1,6 +1,6 @@
 """Joins with broadcast tables: each row meets the versions of all keys of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,13 +15,7 @@ from tidemark.core.windows.trigger import Trigger
 from tidemark.errors import PipelineError
 from tidemark.language.absent import absent
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
-from tidemark.language.joins.sides import (
-    is_on_close,
-    lateness_of,
-    require_condition,
-    shown_of,
-    two_sides,
-)
+from tidemark.language.joins.sides import is_on_close, lateness_of, results_of, two_sides
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.broadcast_stage import BroadcastStage
 from tidemark.plan.dataflow import Dataflow
@@ -53,7 +47,6 @@ class BroadcastTable:
 def joined_with_broadcast(
     stream: KeyedStream,
     broadcast: BroadcastTable,
-    unfit: Sequence[str],
     *,
     how: Kind,
     on: pl.Expr | None,
@@ -63,9 +56,7 @@ def joined_with_broadcast(
     suffix: str,
     max_pairs: int,
 ) -> JoinedStream:
-    """Return the stream of rows with versions of all keys; ``unfit``: options of other joins."""
-    for name in unfit:
-        raise PipelineError(f"join({name}): a join with a table has no such option; leave it out")
+    """Return the stream of rows with versions of all keys; see ``KeyedStream.join``."""
     table = broadcast.table
     left, right = two_sides(stream, table.stream)
     require_choice(how, Kind, "join(how)")
@@ -83,21 +74,12 @@ def joined_with_broadcast(
             "join(trigger): a join with a broadcast table answers a row once, when no version can "
             "change its answer; leave out trigger=on_close(), or allowed_lateness"
         )
-    left_shown, right_shown = shown_of(left, right, suffix, with_right_key=True)
-    key = {name: left.node.columns[name] for name in left.key}
-    left_types = _types(left, left_shown)
-    types = {**key, **left_types, **_types(right, right_shown)}
-    if on is not None:
-        require_condition(on, types)
-    columns: Mapping[str, pl.DataType] = types
-    if how in ("semi", "anti"):
-        named = [] if on is None else on.meta.root_names()
-        right_shown = {column: name for column, name in right_shown.items() if name in named}
-        columns = {**key, **left_types}
+    shown, columns = results_of(left, right, suffix, how, on, with_right_key=True)
     require_no_field(columns, on_close=False)
+    key = {name: columns[name] for name in left.key}
     stage = BroadcastStage(
         (left, KeyedNode(copied(stream.dataflow, right.node, key), right.key)),
-        (left_shown, right_shown),
+        shown,
         how,
         table.keep_ms,
         lateness_ms,
@@ -109,11 +91,6 @@ def joined_with_broadcast(
         max_pairs=max_pairs,
     )
     return JoinedStream(stream.dataflow, Node(columns, stage=stage), stage)
-
-
-def _types(side: KeyedNode, shown: Mapping[str, str]) -> dict[str, pl.DataType]:
-    """Return the columns of a side by their names in results, with types."""
-    return {name: side.node.columns[column] for column, name in shown.items()}
 
 
 def copied(dataflow: Dataflow, node: Node, beside: Mapping[str, pl.DataType]) -> Node:

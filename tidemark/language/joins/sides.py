@@ -1,9 +1,11 @@
 """The two sides of a join: their keys, columns and expressions, as users give them."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import polars as pl
 
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.ports import ALL, shown_columns
 from tidemark.core.rows.expression import as_written, require_expression
 from tidemark.core.rows.log_rows import types_on_log
@@ -59,8 +61,46 @@ def two_sides(first: KeyedStream, second: object) -> tuple[KeyedNode, KeyedNode]
     return left, right
 
 
-def shown_of(
-    left: KeyedNode, right: KeyedNode, suffix: str, *, with_right_key: bool = False
+class Results(NamedTuple):
+    """What rows of a join show.
+
+    ``shown``: the names of the columns of each side, without the key.  A semi or anti join shows no
+    right column, and names those that its condition needs.  ``columns``: of results, with types.
+    """
+
+    shown: tuple[dict[str, str], dict[str, str]]
+    columns: dict[str, pl.DataType]
+
+
+def results_of(
+    left: KeyedNode,
+    right: KeyedNode,
+    suffix: str,
+    how: Kind,
+    on: pl.Expr | None = None,
+    *,
+    with_right_key: bool = False,
+) -> Results:
+    """Return what rows of a join show.
+
+    Raises:
+        PipelineError: a name is taken, or the condition ``on`` is not one Boolean of a pair.
+    """
+    left_shown, right_shown = _shown_of(left, right, suffix, with_right_key=with_right_key)
+    of_left = {name: left.node.columns[name] for name in left.key}
+    of_left |= {name: left.node.columns[column] for column, name in left_shown.items()}
+    of_right = {name: right.node.columns[column] for column, name in right_shown.items()}
+    if on is not None:
+        require_condition(on, of_left | of_right)
+    if how in ("semi", "anti"):
+        named = [] if on is None else on.meta.root_names()
+        right_shown = {column: name for column, name in right_shown.items() if name in named}
+        of_right = {}
+    return Results((left_shown, right_shown), of_left | of_right)
+
+
+def _shown_of(
+    left: KeyedNode, right: KeyedNode, suffix: str, *, with_right_key: bool
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the names in results of the columns of each side, without the key that both have."""
     if not isinstance(suffix, str) or not suffix:
@@ -80,6 +120,15 @@ def shown_of(
         theirs[column] = name
     require_new_columns(list(theirs.values()), "join(suffix)")
     return mine, theirs
+
+
+def require_no_options(options: Mapping[str, object]) -> None:
+    """Raise PipelineError if a join with a table has an option of other joins; None: it has not."""
+    for name, value in options.items():
+        if value is not None:
+            raise PipelineError(
+                f"join({name}): a join with a table has no such option; leave it out"
+            )
 
 
 def require_condition(

@@ -11,13 +11,7 @@ from tidemark.core.windows.window import Session
 from tidemark.errors import PipelineError
 from tidemark.language.joins.bounds import JoinWindow, Within, bounds_of
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
-from tidemark.language.joins.sides import (
-    is_on_close,
-    lateness_of,
-    require_condition,
-    shown_of,
-    sides_of,
-)
+from tidemark.language.joins.sides import is_on_close, lateness_of, results_of, sides_of
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.windows import DynamicGapSession
 from tidemark.plan.logical import JoinStage, Node
@@ -50,22 +44,12 @@ def joined(
             "join(trigger): a join in sessions publishes a session once, when it is final; leave "
             "out trigger=on_close()"
         )
-    left_shown, right_shown = shown_of(left, right, suffix)
-    key = {name: left.node.columns[name] for name in left.key}
-    left_types = {name: left.node.columns[column] for column, name in left_shown.items()}
-    right_types = {name: right.node.columns[column] for column, name in right_shown.items()}
-    if on is not None:
-        require_condition(on, {**key, **left_types, **right_types})
-    if how in ("semi", "anti"):
-        named = [] if on is None else on.meta.root_names()
-        right_shown = {column: name for column, name in right_shown.items() if name in named}
-        right_types = {}
-    columns = {**key, **left_types, **right_types}
+    shown, columns = results_of(left, right, suffix, how, on)
     of_window = () if window is None else (START_MS, END_MS)
     require_no_field(columns, of_window, on_close=on_close)
     stage = JoinStage(
         (left, right),
-        (left_shown, right_shown),
+        shown,
         how,
         bounds.lower_ms,
         bounds.upper_ms,

@@ -1,11 +1,11 @@
 """Joins of the rows of a stream with the versions of a table."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 import polars as pl
 
+from tidemark.core.operators.joins.side import Kind
 from tidemark.core.operators.joins.table_join import TableKind, Wait
 from tidemark.core.rows.options import require_boolean, require_choice, require_count
 from tidemark.core.time.duration import Duration, positive_ms
@@ -19,7 +19,7 @@ from tidemark.language.joins.sides import (
     is_on_close,
     lateness_of,
     require_condition,
-    shown_of,
+    results_of,
     sides_of,
 )
 from tidemark.language.joins.tombstones import with_tombstones
@@ -78,17 +78,14 @@ def table_of(
 def joined_with_table(
     stream: KeyedStream,
     table: Table,
-    unfit: Sequence[str],
     *,
-    how: str,
+    how: Kind,
     wait: Wait,
     allowed_lateness: Duration,
     trigger: Trigger | None,
     suffix: str,
 ) -> JoinedStream:
-    """Return the stream of rows with versions of a table; ``unfit``: options of other joins."""
-    for name in unfit:
-        raise PipelineError(f"join({name}): a join with a table has no such option; leave it out")
+    """Return the stream of rows with versions of a table; see ``KeyedStream.join``."""
     left, right = sides_of(stream, table.stream)
     if how not in get_args(TableKind):
         raise PipelineError(
@@ -98,13 +95,9 @@ def joined_with_table(
     require_choice(wait, Wait, "join(wait)")
     lateness_ms = lateness_of(allowed_lateness)
     on_close = is_on_close(trigger) and lateness_ms > 0 and wait == "event_time"
-    shown = shown_of(left, right, suffix)
-    kind: TableKind = "left" if how == "left" else "inner"
-    stage = TableStage(
-        (left, right), shown, kind, table.keep_ms, lateness_ms, wait, on_close, table.deleted
-    )
-    columns = {name: left.node.columns[name] for name in left.key}
-    for side, names in zip((left, right), shown, strict=True):
-        columns |= {name: side.node.columns[column] for column, name in names.items()}
+    shown, columns = results_of(left, right, suffix, how)
     require_no_field(columns, on_close=on_close)
+    stage = TableStage(
+        (left, right), shown, how, table.keep_ms, lateness_ms, wait, on_close, table.deleted
+    )
     return JoinedStream(stream.dataflow, Node(columns, stage=stage), stage)
