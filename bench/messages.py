@@ -70,13 +70,12 @@ def main() -> None:
 
 def _write(config: Config, topic: str, count: int) -> None:
     producer = clients.transactional_producer(config, topic)
-    sender = native_sender(config, producer)
     transaction = Transaction(
         producer,
         lambda _reason: None,
         config.transaction_timeout_ms,
         of_member=False,
-        own_send=None if sender is None else sender.send,
+        own_send=native_sender(config, producer),
     )
     for first in range(0, count, _WRITE):
         numbers = range(first, min(first + _WRITE, count))

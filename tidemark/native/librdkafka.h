@@ -2,7 +2,7 @@
 
    The Python client brings librdkafka without its headers, so the declarations are here.  They are
    part of its stable binary interface.  Python looks the functions up in the loaded client and
-   hands their addresses over (tidemark/native/__init__.py). */
+   hands their addresses over (tidemark/runtime/messages/librdkafka.py). */
 
 #ifndef TIDEMARK_LIBRDKAFKA_H
 #define TIDEMARK_LIBRDKAFKA_H

@@ -52,9 +52,8 @@ def transaction_of(config: Config, id_: str, way: str) -> tuple[Transaction, Pro
     producer = clients.transactional_producer(config, id_)
     found = None
     if way == "native":
-        sender = native_sender(config, producer)
-        assert sender is not None
-        found = sender.send
+        found = native_sender(config, producer)
+        assert found is not None
     transaction = Transaction(
         producer, lambda _reason: None, 30_000, of_member=False, own_send=found
     )

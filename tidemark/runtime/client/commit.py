@@ -75,14 +75,13 @@ def outbox(config: Config, transactional_id: str, on_wait: OnWait, watch: WatchC
     if config.guarantee == "exactly-once":
         producer = clients.transactional_producer(config, transactional_id)
         timeout_ms = config.transaction_timeout_ms
-        sender = native_sender(config, producer)
         return Transaction(
             producer,
             on_wait,
             timeout_ms,
             watch,
             held=HeldRecords(most_bytes),
-            own_send=None if sender is None else sender.send,
+            own_send=native_sender(config, producer),
         )
     failures = Failures()
     repeating = clients.idempotent_producer(config, failures)

@@ -7,11 +7,12 @@ and used only if the client's name is found behind it.
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, cimpl
 
-from tidemark.native import library
+from tidemark import native
+from tidemark.runtime.config import Config
 
 _ADDRESS, _TEXT = ctypes.c_void_p, ctypes.c_char_p
 _NUMBER, _COUNT = ctypes.c_int32, ctypes.c_int64
@@ -53,6 +54,8 @@ _CALLED_BY_C = (
 )
 """The functions of ``Librdkafka`` in tidemark/native/librdkafka.h, in its order."""
 
+_UNKNOWN = "it does not know this version of the Kafka client"
+
 
 class Bytes(ctypes.Structure):
     """``Bytes`` of tidemark/native/librdkafka.h: the addresses of a column."""
@@ -90,23 +93,34 @@ class Clients:
 @cache
 def clients() -> Clients | None:
     """Return the functions, None without the native library or with another client."""
-    if library is None:
+    if native.library is None:
         return None
     try:
-        return Clients(library)
+        return Clients(native.library)
     except (AttributeError, OSError):
         return None
 
 
-def handle_of(client: Consumer | Producer, client_id: str) -> int | None:
-    """Return the address of librdkafka's handle of a client; None if its name is another.
+class Handle(NamedTuple):
+    """The functions, and the address of librdkafka's handle of one client."""
+
+    functions: Clients
+    address: int
+
+
+def handle_of(config: Config, client: Consumer | Producer, client_id: str) -> Handle | str:
+    """Return the handle of a client, or why the native library does not work with it.
 
     librdkafka names a client by its id, its kind and a number: ``id#consumer-1``.
     """
+    if config.native == "off":
+        return f"{native.VARIABLE}=off"
     functions = clients()
+    if functions is None:
+        return native.missing or _UNKNOWN
     address = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
-    if functions is None or address is None:
-        return None
+    if address is None:
+        return _UNKNOWN
     name = functions.rd_kafka_name(address).decode()
     kind = "consumer" if isinstance(client, Consumer) else "producer"
-    return address if name.startswith(f"{client_id}#{kind}-") else None
+    return Handle(functions, address) if name.startswith(f"{client_id}#{kind}-") else _UNKNOWN

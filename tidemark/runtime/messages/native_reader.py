@@ -15,10 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 
-from tidemark import native
 from tidemark.partition import Partition
 from tidemark.runtime.config import Config
-from tidemark.runtime.messages.librdkafka import Bytes, Clients, clients, handle_of
+from tidemark.runtime.messages.librdkafka import Bytes, Handle, handle_of
 from tidemark.runtime.messages.reader import MayGo, ObjectReader, Reader, require_passing
 from tidemark.runtime.messages.received import MessageColumns, ReceivedMessage, Run
 from tidemark.serde.records import Headers
@@ -64,13 +63,12 @@ class _FailedMessage(ctypes.Structure):
 class NativeReader:
     """Reads messages as columns."""
 
-    def __init__(self, functions: Clients, consumer: Consumer, handle: int) -> None:
+    def __init__(self, consumer: Consumer, handle: Handle) -> None:
         """Make the queue; ``handle``: of the consumer."""
-        self._functions = functions
         self._consumer = consumer
-        self._handle = handle
-        self._queue = functions.rd_kafka_queue_new(handle)
-        self._reader = functions.tidemark_reader_new(functions.table, self._queue)
+        self._functions, self._handle = handle
+        self._queue = self._functions.rd_kafka_queue_new(self._handle)
+        self._reader = self._functions.tidemark_reader_new(self._functions.table, self._queue)
         self._routed: set[Partition] = set()
 
     def read(self, count: int, timeout_s: float, may_go: MayGo) -> Sequence[ReceivedMessage]:
@@ -213,12 +211,9 @@ def _headers(
 
 def reader_of(config: Config, consumer: Consumer, client_id: str) -> Reader:
     """Return the reader of a consumer: native where it can be; the log says which and why."""
-    functions = None if config.native == "off" else clients()
-    handle = None if functions is None else handle_of(consumer, client_id)
-    if functions is None or handle is None:
-        unknown = "the Kafka client is none that it knows"
-        why = f"{native.VARIABLE}=off" if config.native == "off" else native.missing or unknown
-        _log.info("%s reads without the native library: %s", client_id, why)
+    handle = handle_of(config, consumer, client_id)
+    if isinstance(handle, str):
+        _log.info("%s reads without the native library: %s", client_id, handle)
         return ObjectReader(consumer)
     _log.info("%s reads by the native library", client_id)
-    return NativeReader(functions, consumer, handle)
+    return NativeReader(consumer, handle)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidemark.runtime.config import Config
-from tidemark.runtime.messages.librdkafka import Bytes, Clients, clients, handle_of
+from tidemark.runtime.messages.librdkafka import Bytes, Handle, handle_of
 
 _BUFFER_WAIT_S = 0.05
 _CLIENT_ID = "rdkafka"
@@ -19,15 +19,14 @@ _CLIENT_ID = "rdkafka"
 
 
 class NativeSender:
-    """Sends records of one producer."""
+    """Sends records of one producer: a ``Send``."""
 
-    def __init__(self, functions: Clients, producer: Producer, handle: int) -> None:
+    def __init__(self, producer: Producer, handle: Handle) -> None:
         """``handle``: of the producer."""
-        self._functions = functions
         self._producer = producer
-        self._handle = handle
+        self._functions, self._handle = handle
 
-    def send(
+    def __call__(
         self,
         topic: str,
         partition: int,
@@ -89,8 +88,5 @@ def _addresses(array: pa.LargeBinaryArray) -> Bytes:
 
 def native_sender(config: Config, producer: Producer) -> NativeSender | None:
     """Return the sender of a transactional producer, None where it cannot be native."""
-    functions = None if config.native == "off" else clients()
-    handle = None if functions is None else handle_of(producer, _CLIENT_ID)
-    if functions is None or handle is None:
-        return None
-    return NativeSender(functions, producer, handle)
+    handle = handle_of(config, producer, _CLIENT_ID)
+    return None if isinstance(handle, str) else NativeSender(producer, handle)
