@@ -81,7 +81,7 @@ def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
     out.flush()
 
 
-def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> BinaryColumn:
+def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> BinaryColumn[bytes]:
     """Encode rows; only those that the end of input published show END_OF_INPUT."""
     if END_OF_INPUT not in rows.columns:
         return encoder.encode(rows)[1]

@@ -11,7 +11,7 @@ from tidemark.serde.avro import AvroType
 from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.json_rows import json_arrays, json_objects
 
-Messages = tuple[BinaryColumn, BinaryColumn]
+Messages = tuple[BinaryColumn[bytes], BinaryColumn[bytes]]
 """Keys and values."""
 
 

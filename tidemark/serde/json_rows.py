@@ -22,7 +22,7 @@ _BEFORE = '{"v":'  # the value of an object's only member
 _json = msgspec.json.Encoder().encode
 
 
-def json_objects(rows: pl.DataFrame) -> BinaryColumn:
+def json_objects(rows: pl.DataFrame) -> BinaryColumn[bytes]:
     """Return each row as a JSON object, in UTF-8; bytes are base64 text."""
     rows = times_as_text(bytes_as_text(rows))
     if library is None:
@@ -32,13 +32,13 @@ def json_objects(rows: pl.DataFrame) -> BinaryColumn:
     return _rows([*pieces, "}"], [_of_object(column) for column in rows])
 
 
-def json_arrays(rows: pl.DataFrame) -> BinaryColumn:
+def json_arrays(rows: pl.DataFrame) -> BinaryColumn[bytes]:
     """Return each row as a JSON array, in UTF-8."""
     columns = [_of_array(column) for column in times_as_text(rows)]
     return _rows(["[", *[","] * (len(columns) - 1), "]"], columns)
 
 
-def _rows(pieces: Sequence[str], columns: Sequence[Values]) -> BinaryColumn:
+def _rows(pieces: Sequence[str], columns: Sequence[Values]) -> BinaryColumn[bytes]:
     """Return rows of JSON: values between pieces, one more than columns."""
     if library is not None:
         return BinaryColumn(json_rows(library, pieces, columns))

@@ -1,10 +1,8 @@
 """Both ways of a transaction to send records write the same, through full queues and failures."""
 
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 
@@ -16,16 +14,10 @@ from tidemark.runtime.client.transaction import Transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.messages.librdkafka import clients as functions
 from tidemark.runtime.messages.native_sender import native_sender
+from tidemark.serde.binary_column import BinaryColumn
 
 SIZES = (0, 1, 7, 200, 4_095, 65_536, 1_000_000)
 Bytes = bytes | None
-
-
-class Column(list[Bytes]):
-    """Values that know their Arrow array, which is a slice of a longer one."""
-
-    def __arrow_array__(self, type: Any = None) -> pa.Array:  # noqa: A002
-        return pa.array([b"before", *self, b"after"], pa.large_binary())[1:-1]
 
 
 @pytest.fixture(params=("native", "objects"))
@@ -75,8 +67,10 @@ def drawn(seed: int, count: int) -> list[tuple[Bytes, Bytes]]:
     ]
 
 
-def columns(records: Sequence[tuple[Bytes, Bytes]]) -> tuple[Column, Column]:
-    return Column(key for key, _ in records), Column(value for _, value in records)
+def columns(records: Sequence[tuple[Bytes, Bytes]]) -> Iterator[BinaryColumn[Bytes]]:
+    """Yield keys and values as slices of longer columns."""
+    for each in zip(*records, strict=True):
+        yield BinaryColumn.of([b"before", *each, b"after"])[1:-1]
 
 
 def test_every_record_is_written_as_it_is_and_in_order(config, topic, way):

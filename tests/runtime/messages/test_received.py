@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.partition import Partition
 from tidemark.runtime.client.batches import by_partition, record_batch
-from tidemark.runtime.messages.received import MessageColumns, Run, joined, sizes_bytes
+from tidemark.runtime.messages.received import Column, MessageColumns, Run, joined, sizes_bytes
+from tidemark.serde.binary_column import BinaryColumn
 
 TOPICS = ("a", "b")
 BYTES = st.none() | st.binary(max_size=9)
@@ -37,9 +37,9 @@ def objects(records: Records, first: int) -> list[Message]:
     ]
 
 
-def column(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
+def column(values: Sequence[bytes | None]) -> Column:
     """Return a slice, as runs are slices of a read."""
-    return pa.array([b"before", *values, None], pa.large_binary())[1:-1]
+    return BinaryColumn.of([b"before", *values, None])[1:-1]
 
 
 def columns(records: Records, first: int) -> MessageColumns:

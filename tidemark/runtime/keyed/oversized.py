@@ -24,8 +24,8 @@ _NOUNS = {PANES: "pane", ROWS: "row", LATE: "late row"}
 
 
 def without_oversized(
-    port: PortPlan, partition: int, keys: BinaryColumn, values: BinaryColumn
-) -> tuple[BinaryColumn, BinaryColumn, list[DeadLetter]]:
+    port: PortPlan, partition: int, keys: BinaryColumn[bytes], values: BinaryColumn[bytes]
+) -> tuple[BinaryColumn[bytes], BinaryColumn[bytes], list[DeadLetter]]:
     """Return the keys and values that fit a message, and dead letters for the others."""
     fit = fitting(keys, values)
     if fit.all():
@@ -38,7 +38,7 @@ def without_oversized(
     return keys.filter(fit), values.filter(fit), letters
 
 
-def fitting(keys: BinaryColumn, values: BinaryColumn) -> npt.NDArray[np.bool_]:
+def fitting(keys: BinaryColumn[bytes], values: BinaryColumn[bytes]) -> npt.NDArray[np.bool_]:
     """Return which panes fit a message."""
     fit: npt.NDArray[np.bool_] = keys.lengths_bytes + values.lengths_bytes <= MOST_BYTES
     return fit

@@ -19,7 +19,8 @@ from tidemark.partition import Partition
 from tidemark.runtime.config import Config
 from tidemark.runtime.messages.librdkafka import Bytes, Handle, handle_of
 from tidemark.runtime.messages.reader import MayGo, ObjectReader, Reader, require_passing
-from tidemark.runtime.messages.received import MessageColumns, ReceivedMessage, Run
+from tidemark.runtime.messages.received import Column, MessageColumns, ReceivedMessage, Run
+from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.records import Headers
 
 _log = logging.getLogger("tidemark")
@@ -126,7 +127,7 @@ class NativeReader:
         )
         self._functions.tidemark_copy(self._reader, ctypes.byref(columns))
         headers = _headers(counts, header_sizes, header_data.tobytes()) if sizes.headers else None
-        value_array, key_array = values.array(), keys.array()
+        value_column, key_column = values.column(), keys.column()
         ends = [*begins[1:].tolist(), count]
         places = map(Partition, map(self._name, topics.tolist()), numbers.tolist())
         return MessageColumns(
@@ -136,8 +137,8 @@ class NativeReader:
                     offsets[begin:end],
                     kinds[begin:end],
                     timestamps[begin:end],
-                    key_array[begin:end],
-                    value_array[begin:end],
+                    key_column[begin:end],
+                    value_column[begin:end],
                     None if headers is None else headers[begin:end],
                 )
                 for at, begin, end in zip(places, begins.tolist(), ends, strict=True)
@@ -188,10 +189,11 @@ class _Buffers:
         valid = None if self._valid is None else self._valid.ctypes.data
         return Bytes(self._data.ctypes.data, self._offsets.ctypes.data, valid, 0)
 
-    def array(self) -> pa.LargeBinaryArray:
+    def column(self) -> Column:
         valid = None if self._valid is None else pa.py_buffer(self._valid)
         buffers = [valid, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
-        return pa.Array.from_buffers(pa.large_binary(), self._count, buffers, self._nulls)
+        type_ = pa.large_binary()
+        return BinaryColumn(pa.Array.from_buffers(type_, self._count, buffers, self._nulls))
 
 
 def _headers(

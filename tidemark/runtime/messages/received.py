@@ -11,11 +11,13 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from tidemark.partition import Partition
+from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.records import Headers
+
+Column = BinaryColumn[bytes | None]
 
 
 class ReceivedMessage(Protocol):
@@ -97,43 +99,6 @@ class ColumnMessage:
         return len(self._value or b"")
 
 
-class BytesColumn(Sequence[bytes | None]):
-    """A column of bytes as a sequence; objects are made on access."""
-
-    def __init__(self, array: pa.LargeBinaryArray) -> None:
-        """Wrap an Arrow array."""
-        self._array = array
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        return iter(bytes_list(self._array))
-
-    @overload
-    def __getitem__(self, index: int) -> bytes | None: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "BytesColumn": ...
-
-    def __getitem__(self, index: int | slice) -> "bytes | BytesColumn | None":
-        if isinstance(index, slice):
-            return BytesColumn(self._array[index])
-        value: bytes | None = self._array[index].as_py()
-        return value
-
-
-def bytes_list(array: pa.LargeBinaryArray) -> list[bytes | None]:
-    """Return a column of bytes as objects: polars makes them in a third of Arrow's time."""
-    return pl.Series(array, dtype=pl.Binary).to_list()
-
-
-def bytes_ends(array: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """Return where the bytes of each value of a column begin, and the end of the last."""
-    ends = np.frombuffer(array.buffers()[1], np.int64)
-    return ends[array.offset : array.offset + len(array) + 1]
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """Consecutive messages of one partition, as columns of equal lengths.
@@ -145,13 +110,13 @@ class Run:
     offsets: npt.NDArray[np.int64]
     kinds: npt.NDArray[np.int32]
     timestamps: npt.NDArray[np.int64]
-    keys: pa.LargeBinaryArray
-    values: pa.LargeBinaryArray
+    keys: Column
+    values: Column
     headers: Sequence[Headers] | None
 
     def sizes_bytes(self) -> npt.NDArray[np.int64]:
         """Return the size of each message: of its key and its value."""
-        return np.diff(bytes_ends(self.keys)) + np.diff(bytes_ends(self.values))
+        return self.keys.lengths_bytes + self.values.lengths_bytes
 
     def messages(self) -> Iterator[ColumnMessage]:
         """Yield an object for each message."""
@@ -161,8 +126,8 @@ class Run:
             self.offsets.tolist(),
             self.kinds.tolist(),
             self.timestamps.tolist(),
-            bytes_list(self.keys),
-            bytes_list(self.values),
+            self.keys,
+            self.values,
             repeat(None) if self.headers is None else self.headers,
         )
 
@@ -216,13 +181,13 @@ class MessageColumns(Sequence[ReceivedMessage]):
         return np.concatenate([run.timestamps for run in self.runs])
 
     @property
-    def keys(self) -> BytesColumn:
+    def keys(self) -> Column:
         """The keys of all messages."""
-        return BytesColumn(pa.concat_arrays([run.keys for run in self.runs]))
+        return BinaryColumn(pa.concat_arrays([run.keys.array for run in self.runs]))
 
     def values(self) -> list[bytes | None]:
         """Return the values of all messages."""
-        return [value for run in self.runs for value in bytes_list(run.values)]
+        return [value for run in self.runs for value in run.values]
 
     @property
     def headers(self) -> Sequence[Headers]:

@@ -82,7 +82,7 @@ class _MessagesWriter:
             yield batch if fit.all() else batch.filter(pa.array(fit))
 
     def _batch(
-        self, topic: str, offset: Offsets, keys: BinaryColumn, values: BinaryColumn
+        self, topic: str, offset: Offsets, keys: BinaryColumn[bytes], values: BinaryColumn[bytes]
     ) -> pa.RecordBatch:
         rows = len(values)
         places = range(self._place, self._place + rows)
