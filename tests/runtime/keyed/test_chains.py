@@ -68,8 +68,10 @@ def results(*players: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={name: STAGE.port.columns[name] for name in rows})
 
 
-def report(partition: int, watermark_ms: int, *, generation: int = 0) -> TaskProgress:
-    return TaskProgress(partition, generation, watermark_ms, False)
+def report(
+    partition: int, watermark_ms: int, *, generation: int = 0, idle: bool = False
+) -> TaskProgress:
+    return TaskProgress(partition, generation, watermark_ms, idle)
 
 
 def test_rows_come_before_reports_and_only_where_their_keys_belong():
@@ -161,19 +163,54 @@ def test_reports_of_the_owners_process_are_heard_before_they_are_read():
     (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
     assert (mark.watermark_ms, mark.next_offset) == (20, 2)
 
-    found.dropped([Partition(LOG, 0)])  # another process works on it now
-    read(found, report(0, 10), report(1, 30), report(0, 20), report(0, 40))
+    drop(found, 3, Partition(LOG, 0))  # another process works on it now
+    positions = read(found, report(0, 10), report(1, 30), report(0, 20), report(0, 40))
     sleep(0.01)
     assert found.write(outbox, positions, commits=True)
     (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
     assert (mark.watermark_ms, mark.next_offset) == (30, 4)
 
 
+def test_old_reports_of_a_task_that_leaves_make_no_mark():
+    """The task was idle and is awake: a mark that says idle would make its next rows late."""
+    reports = [report(1, 10, idle=True), report(0, 10, idle=True), report(0, 20)]
+    found, outbox = announcements(), written()
+    for each in reports:
+        found.hear([(STAGE.operator, each)])
+    assert found.write(outbox, {PROGRESS: 0}, commits=True)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_ms, mark.idle) == (10, False)
+
+    drop(found, 3, Partition(LOG, 0))
+    sleep(0.01)
+    found.write(outbox, read(found, *reports[:2]), commits=True)
+    assert outbox.take() == []
+    found.write(outbox, read(found, *reports, report(0, 20, idle=True)), commits=True)
+    (mark,) = decode_segment(outbox.take()[0][2] or b"").sources
+    assert (mark.watermark_ms, mark.idle) == (10, True)
+
+
+def test_a_task_that_was_not_heard_leaves_without_a_look_at_the_topic():
+    found, outbox = announcements(), written()
+    positions = read(found, report(0, 10), report(1, 10))
+    with patch.object(announcements_module, "offsets", ends_at(900)):
+        found.dropped(cast(Any, None), [Partition(LOG, 0), Partition("other", 1)])
+    assert found.write(outbox, positions, commits=True)
+    assert outbox.take()
+
+
+def drop(found: Announcements, end: int, *partitions: Partition) -> None:
+    """Let log partitions go to another process when the progress topic ends at ``end``."""
+    with patch.object(announcements_module, "offsets", ends_at(end)):
+        found.dropped(cast(Any, None), partitions)
+
+
 def test_an_owner_announces_nothing_before_it_has_read_the_reports_that_were_there():
     past = encode(MarkProgress(VERSION, "id", 1, 10, False))
     found, outbox = Announcements(PLAN, OPERATORS), written()
-    with patch.object(announcements_module, "offsets", ends_at(0, 3)):
-        starts = found.starting(cast(Any, None), [Start(PROGRESS, 3, past)])
+    with patch.object(announcements_module, "offsets", ends_at(3)):
+        starts = found.starting(cast(Any, None), [Start(PROGRESS, 3, past, 1)])
+    assert starts == [Start(PROGRESS, 1, past, 1)]
     found.assigned(starts, {PROGRESS.topic: "id"}, {})
     reports = (report(0, 20), report(1, 20), report(1, 30))
     positions = read(found, *reports[:2])
@@ -183,9 +220,10 @@ def test_an_owner_announces_nothing_before_it_has_read_the_reports_that_were_the
     assert (mark.watermark_before_ms, mark.watermark_ms, mark.next_offset) == (10, 20, 3)
 
 
-def ends_at(first: int, end: int) -> Any:
+def ends_at(end: int) -> Any:
     def offsets(_admin: Any, partitions: list[Partition], which: Any) -> dict[Partition, int]:
-        return dict.fromkeys(partitions, end if which is LATEST else first)
+        assert which is LATEST
+        return dict.fromkeys(partitions, end)
 
     return offsets
 

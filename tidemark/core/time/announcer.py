@@ -8,7 +8,7 @@ Reports have numbers that grow, and a mark has the number of the next report to 
 that comes again is known by its number.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidemark.core.time.segment import NEVER_MS, SourceMark, operator_source
@@ -75,9 +75,15 @@ class Announcer:
         self._near.add(progress.partition)
         self._note(progress)
 
-    def gone(self, partition: int) -> None:
-        """Note that the task of a partition has left the process; its reports are read again."""
-        self._near.discard(partition)
+    def gone(self, partitions: Iterable[int]) -> bool:
+        """Note that tasks of these partitions have left the process; return whether one was heard.
+
+        Their reports count again when they are read.  The first of them may be older than those
+        heard, so the caller asks for no mark before all of them are read.
+        """
+        left = self._near.intersection(partitions)
+        self._near -= left
+        return bool(left)
 
     def _note(self, progress: TaskProgress) -> None:
         if progress.generation >= self._generations.get(progress.partition, 0):

@@ -44,11 +44,16 @@ _PATIENCE_S = 240.0  # below max.poll.interval.ms, so that waiting does not cost
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a partition starts; ``metadata``: of the committed offset, None without a commit."""
+    """Where a partition starts.
+
+    ``metadata``: of the committed offset, None without a commit.  ``first``: the first offset that
+    the topic keeps.
+    """
 
     partition: Partition
     offset: int
     metadata: str | None
+    first: int = 0
 
 
 class PartitionsLostError(InfrastructureError):
@@ -273,9 +278,10 @@ def _stuck(partitions: Sequence[TopicPartition]) -> InfrastructureError:
 
 def _start(committed: TopicPartition, low: Mapping[Partition, int]) -> Start:
     partition = Partition(committed.topic, committed.partition)
+    first = low[partition]
     if committed.offset < 0:
-        return Start(partition, low[partition], None)
-    return Start(partition, committed.offset, committed.metadata or "")
+        return Start(partition, first, None, first)
+    return Start(partition, committed.offset, committed.metadata or "", first)
 
 
 def _require_kept(start: Start, low: int, high: int) -> None:

@@ -8,16 +8,17 @@ The topic is compacted.  An owner reads it from its beginning, and continues aft
 Until it has read all reports that were there when it began, it announces nothing.
 
 In a transaction, the owner hears the reports of its own process as they are written.  So the mark
-is in the commit of the rows that it closes, and need not wait for the next one.
+is in the commit of the rows that it closes, and need not wait for the next one.  When a task leaves
+the process, the owner reads the reports that it has heard before it announces again.
 """
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from msgspec.structs import replace
+from msgspec import structs
 
 from tidemark.core.time.announcer import Announced, Announcer, Report
 from tidemark.core.time.segment import SourceMark
@@ -27,7 +28,7 @@ from tidemark.partition import Partition
 from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import DerivedPlan, LogPlan, OperatorPlan, Plan
 from tidemark.runtime.client.commit import Outbox
-from tidemark.runtime.client.consumer import EARLIEST, LATEST, Start, offsets
+from tidemark.runtime.client.consumer import LATEST, Start, offsets
 from tidemark.runtime.client.generations import Generation, Key
 from tidemark.runtime.client.progress import (
     VERSION,
@@ -50,7 +51,7 @@ _PAUSE_S = 0.004
 class _Owned:
     """The announcer of an operator, and what is committed: the offset, and the last mark.
 
-    ``ready_at``: the end of the progress topic when the process took it over.
+    ``ready_at``: there is no mark before the reports up to this offset are read.
     """
 
     derived: DerivedPlan
@@ -92,10 +93,9 @@ class Announcements:
     def starting(self, admin: AdminClient, starts: Sequence[Start]) -> Sequence[Start]:
         """Return where partitions start: progress topics at their beginning, others as they do."""
         mine = [start.partition for start in starts if self.covers(start.partition)]
-        firsts = offsets(admin, mine, EARLIEST)
         self._ends |= offsets(admin, mine, LATEST)
         return [
-            Start(start.partition, firsts.get(start.partition, start.offset), start.metadata)
+            replace(start, offset=start.first) if self.covers(start.partition) else start
             for start in starts
         ]
 
@@ -132,13 +132,18 @@ class Announcements:
         log = self._logs[operator]
         return next(each.partitions for each in self._plan.logs if each.topic == log)
 
-    def dropped(self, partitions: Iterable[Partition]) -> None:
+    def dropped(self, admin: AdminClient, partitions: Sequence[Partition]) -> None:
         """Forget partitions that other processes own now: of progress topics, and of logs."""
         for at in partitions:
             self._owned.pop(at, None)
-            for owned in self._owned.values():
-                if self._logs[owned.derived.operator] == at.topic:
-                    owned.announcer.gone(at.number)
+        left = [at for at, owned in self._owned.items() if self._loses_tasks(owned, partitions)]
+        for at, end in offsets(admin, left, LATEST).items():
+            self._owned[at].ready_at = end
+
+    def _loses_tasks(self, owned: _Owned, partitions: Iterable[Partition]) -> bool:
+        """Note which tasks leave the process; return whether the announcer has heard one."""
+        log = self._logs[owned.derived.operator]
+        return owned.announcer.gone(at.number for at in partitions if at.topic == log)
 
     def read(self, at: Partition, messages: Iterable[ReceivedMessage]) -> None:
         """Take reports.
@@ -184,7 +189,7 @@ class Announcements:
             for number in range(log.partitions):
                 outbox.write(log.topic, number, [None], [value])
         owned.announcer.announced(mark)
-        owned.past = replace(
+        owned.past = structs.replace(
             owned.past, number=mark.next_offset, watermark_ms=mark.watermark_ms, idle=mark.idle
         )
 

@@ -117,7 +117,7 @@ class KeyedTask:
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Forget log partitions that other processes own now."""
         self._mirror()
-        self._announcements.dropped(partitions)
+        self._announcements.dropped(self.process.admin, partitions)
         self._stepped.difference_update(partitions)
         for partition in partitions:
             log = self._logs.pop(partition, None)

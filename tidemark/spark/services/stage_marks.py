@@ -65,7 +65,7 @@ class StageMarks:
         for each in committed_positions(self._config, self._group, partitions):
             at = Partition(each.topic, each.partition)
             offset = each.offset if each.offset >= 0 else firsts[at]
-            yield Start(at, offset, each.metadata or "")
+            yield Start(at, offset, each.metadata or "", firsts[at])
 
     def begin(self) -> None:
         """Own the progress topics, whose offsets are marked as Spark's; fence another driver."""
