@@ -12,7 +12,8 @@ from tests.docker.support.databases import Postgres
 from tests.kafka.ingest.users import HOUR_MS, answers, click, versions
 from tests.kafka.pipelines.chains import named
 from tests.kafka.support.stack import Stack, wait_until
-from tidemark import Pipeline, bounded, col
+from tests.support.clicks import numbered_clicks
+from tidemark import Pipeline, col
 from tidemark.errors import ConfigurationError
 from tidemark.testing import InProcess
 
@@ -22,9 +23,7 @@ QUERY = "SELECT id AS user, name FROM users ORDER BY id"
 def joined(url: str, type_: Any, value: str) -> InProcess:
     """Return a run that has joined a click with a row whose column ``v`` is a value of SQL."""
     pipeline = Pipeline("typed")
-    clicks = pipeline.source(
-        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
-    )
+    clicks = numbered_clicks(pipeline)
     rows = pipeline.static(
         "rows",
         url,

@@ -12,6 +12,12 @@ def clicks(pipeline):
     return pipeline.source("clicks", schema=schema, event_time="at", watermark=bounded("5s"))
 
 
+def numbered_clicks(pipeline):
+    """Return clicks of users that are numbers, in the order of time."""
+    schema = {"user": int, "at": int}
+    return pipeline.source("clicks", schema=schema, event_time="at", watermark=bounded("0s"))
+
+
 def click(user, second, group="g"):
     return json.dumps({"user": user, "at": second * 1000, "group": group}).encode()
 

@@ -6,8 +6,9 @@ from contextlib import closing
 import polars as pl
 import pytest
 
+from tests.support.clicks import numbered_clicks
 from tests.support.mistakes import refused
-from tidemark import Pipeline, bounded, col, count, field, tumbling
+from tidemark import Pipeline, col, count, field, tumbling
 from tidemark.errors import ConfigurationError
 from tidemark.plan.explain import render_text
 from tidemark.testing import InProcess
@@ -18,9 +19,7 @@ USER = {"user": int, "name": str}
 def shop(address, *, how="left", schema=USER, **options):
     """Return a pipeline that joins clicks with a static table of users."""
     pipeline = Pipeline("shop", partitions=2)
-    clicks = pipeline.source(
-        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
-    )
+    clicks = numbered_clicks(pipeline)
     users = pipeline.static("users", str(address), key="user", schema=schema, **options)
     clicks.key_by("user").join(users, how=how).to("named")
     return pipeline
@@ -172,9 +171,7 @@ def test_bytes_are_no_text(crm):
 
 def test_a_column_of_bytes_takes_the_bytes_of_a_query(crm):
     pipeline = Pipeline("shop")
-    clicks = pipeline.source(
-        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
-    )
+    clicks = numbered_clicks(pipeline)
     photos = pipeline.static(
         "photos",
         crm,
@@ -281,9 +278,7 @@ def test_the_plan_names_the_table_and_not_its_password():
 
 def test_a_join_with_a_static_table_is_a_stream(users):
     pipeline = Pipeline("shop")
-    clicks = pipeline.source(
-        "clicks", schema={"user": int, "at": int}, event_time="at", watermark=bounded("0s")
-    )
+    clicks = numbered_clicks(pipeline)
     users_table = pipeline.static("users", str(users), key="user", schema=USER)
     named = clicks.key_by("user").join(users_table)
     named.key_by("name").window(tumbling("10ms")).aggregate(clicks=count()).to("counts")
