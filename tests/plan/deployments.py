@@ -7,7 +7,7 @@ from tidemark import sum as sum_
 from tidemark.plan.changes import changes, recorded_after
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
-from tidemark.plan.program import Program, program_of
+from tidemark.plan.program import Program, decode_program, encode_program, program_of
 
 
 class Rows(NamedTuple):
@@ -72,3 +72,16 @@ def recorded(*deployments: dict[str, Rows]) -> Program:
 A, B, C = Rows(), Rows(least=1), Rows(least=2)
 CITY = Rows(key="city")
 WIDE, READS = Rows(column="w"), Rows(column="w", reads=True)
+
+
+def record_of(plan: Plan) -> Program:
+    """Return the record of a first deployment, as it is read again."""
+    return decode_program(encode_program(program_of(plan)))
+
+
+def deployed(before: Program, plan: Plan) -> tuple[Plan, Program]:
+    """Return a plan as it is placed, and the record after it; it must be accepted."""
+    there = placed(plan, before)
+    program = program_of(there)
+    assert changes(before, program) == []
+    return there, recorded_after(before, program)

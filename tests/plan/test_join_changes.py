@@ -1,11 +1,12 @@
 """Joins that come, go and change between deployments: docs/operations.md, "Changing a pipeline"."""
 
+from tests.plan.deployments import deployed, record_of
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.language.keyed import KeyedStream
 from tidemark.plan.changes import changes, recorded_after, signature_changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
-from tidemark.plan.program import Program, decode_program, encode_program, program_of
+from tidemark.plan.program import program_of
 
 
 def side(pipeline: Pipeline, topic: str, value: str, least: int) -> KeyedStream:
@@ -40,20 +41,8 @@ def ruled(*, broadcast: bool = True) -> Plan:
     return pipeline.plan()
 
 
-def recorded(plan: Plan) -> Program:
-    return decode_program(encode_program(program_of(plan)))
-
-
-def deployed(before: Program, plan: Plan) -> tuple[Plan, Program]:
-    """Return a plan as it is placed, and the record after it, if it is accepted."""
-    there = placed(plan, before)
-    program = program_of(there)
-    assert changes(before, program) == []
-    return there, recorded_after(before, program)
-
-
 def test_a_new_join_of_streams_that_a_log_has_is_built_from_the_log():
-    plan, _ = deployed(recorded(planned("first")), planned("first", "second"))
+    plan, _ = deployed(record_of(planned("first")), planned("first", "second"))
     (log,) = plan.logs
     assert {each.log for each in plan.operators} == {log.topic}
     assert [each.name for each in log.streams] == ["orders", "payments"]
@@ -61,7 +50,7 @@ def test_a_new_join_of_streams_that_a_log_has_is_built_from_the_log():
 
 def test_a_join_with_a_stream_that_no_log_has_gets_a_log_with_both():
     """A log lacks the rows of a stream before it was written, so both begin in a new one."""
-    before = recorded(planned())
+    before = record_of(planned())
     plan, _ = deployed(before, planned("paid"))
     minute, join = plan.operators
     assert minute.log == "shop.by-id.log"
@@ -71,7 +60,7 @@ def test_a_join_with_a_stream_that_no_log_has_gets_a_log_with_both():
 
 
 def test_a_join_that_goes_or_is_renamed_leaves_the_others_where_they_are():
-    before = recorded(planned("first", "second"))
+    before = record_of(planned("first", "second"))
     plan, after = deployed(before, planned("third", "second"))
     assert len(plan.logs) == 1
     back, _ = deployed(after, planned("first", "second"))
@@ -80,7 +69,7 @@ def test_a_join_that_goes_or_is_renamed_leaves_the_others_where_they_are():
 
 def test_another_time_of_a_join_is_another_state():
     before, after = planned("paid"), planned("paid", within="2m")
-    there, _ = deployed(recorded(before), after)
+    there, _ = deployed(record_of(before), after)
     old, new = (plan.operators[-1].state_signature for plan in (before, there))
     assert signature_changes(old, new) == (
         "join 'inner join within (-1m, 1m)' is now 'inner join within (-2m, 2m)'"
@@ -88,14 +77,14 @@ def test_another_time_of_a_join_is_another_state():
 
 
 def test_another_filter_before_a_join_is_refused_and_names_the_join():
-    before = recorded(planned("paid", alone=False))
+    before = record_of(planned("paid", alone=False))
     found = changes(before, program_of(placed(planned("paid", least=5, alone=False), before)))
     assert {each.outputs for each in found} == {("paid",)}
     assert len(found) == 2  # the choice of rows of each side
 
 
 def test_the_signature_names_streams_as_they_are_placed():
-    first = recorded(planned("paid"))
+    first = record_of(planned("paid"))
     second = recorded_after(first, program_of(placed(planned("paid", least=5), first)))
     plan = placed(planned("paid", least=5), second)
     (join,) = (each for each in plan.operators if each.name == "paid")
@@ -105,7 +94,7 @@ def test_the_signature_names_streams_as_they_are_placed():
 
 
 def test_a_broadcast_table_begins_in_a_new_log_beside_the_rows():
-    before = recorded(planned())
+    before = record_of(planned())
     plan, after = deployed(before, ruled())
     _, join = plan.operators
     (new,) = (log for log in plan.logs if log.topic == join.log)
@@ -119,7 +108,7 @@ def test_a_broadcast_table_begins_in_a_new_log_beside_the_rows():
 
 def test_a_table_that_is_broadcast_from_now_on_needs_a_reset():
     """The partitions of the log lack the versions of other keys."""
-    before = recorded(ruled(broadcast=False))
+    before = record_of(ruled(broadcast=False))
     rows, columns = changes(before, program_of(placed(ruled(), before)))
     assert rows.outputs == columns.outputs == ("limited",)
     assert rows.after.endswith("table(id=id), broadcast to id")

@@ -3,11 +3,12 @@
 Which changes the state of a pattern survives is in tests/language/test_patterns.py.
 """
 
+from tests.plan.deployments import deployed, record_of
 from tidemark import Pipeline, bounded, col, count, sequence, step, tumbling
-from tidemark.plan.changes import changes, recorded_after, signature_changes
+from tidemark.plan.changes import changes, signature_changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
-from tidemark.plan.program import Program, decode_program, encode_program, program_of
+from tidemark.plan.program import program_of
 
 
 def planned(
@@ -32,20 +33,8 @@ def planned(
     return pipeline.plan()
 
 
-def recorded(plan: Plan) -> Program:
-    return decode_program(encode_program(program_of(plan)))
-
-
-def deployed(before: Program, plan: Plan) -> tuple[Plan, Program]:
-    """Return a plan as it is placed, and the record after it, if it is accepted."""
-    there = placed(plan, before)
-    program = program_of(there)
-    assert changes(before, program) == []
-    return there, recorded_after(before, program)
-
-
 def test_a_new_pattern_is_built_from_the_log_of_its_rows():
-    plan, after = deployed(recorded(planned()), planned("rises", hot_at="hot.at"))
+    plan, after = deployed(record_of(planned()), planned("rises", hot_at="hot.at"))
     (log,) = plan.logs
     assert {each.log for each in plan.operators} == {log.topic}
     assert plan.services() == ("ingest", "windowing", "patterns")
@@ -54,7 +43,7 @@ def test_a_new_pattern_is_built_from_the_log_of_its_rows():
 
 
 def test_a_new_chain_after_a_pattern_has_logs_of_matches_and_of_timeouts():
-    plan, _ = deployed(recorded(planned("rises")), planned("rises", chained=True))
+    plan, _ = deployed(record_of(planned("rises")), planned("rises", chained=True))
     assert {each.operator for each in plan.derived} == {
         "room.warm-hot.matches",
         "room.warm-hot.timeouts",
@@ -63,7 +52,7 @@ def test_a_new_chain_after_a_pattern_has_logs_of_matches_and_of_timeouts():
 
 def test_another_time_of_a_pattern_is_another_state():
     before, after = planned("rises"), planned("rises", within="2m")
-    there, _ = deployed(recorded(before), after)
+    there, _ = deployed(record_of(before), after)
     old, new = (plan.operators[-1].state_signature for plan in (before, there))
     found = signature_changes(old, new)
     assert found.startswith("pattern 'warm: ")
@@ -73,13 +62,13 @@ def test_another_time_of_a_pattern_is_another_state():
 
 def test_another_value_of_a_pattern_goes_on_with_its_log_and_its_state():
     before, after = planned("rises"), planned("rises", hot_at="hot.at")
-    there, _ = deployed(recorded(before), after)
+    there, _ = deployed(record_of(before), after)
     old, new = (plan.operators[-1].state_signature for plan in (before, there))
     assert signature_changes(old, new) == ""
     assert {each.log for each in there.operators} == {each.log for each in before.operators}
 
 
 def test_another_filter_before_a_pattern_is_refused_and_names_it():
-    before = recorded(planned("rises"))
+    before = record_of(planned("rises"))
     found = changes(before, program_of(placed(planned("rises", least=5), before)))
     assert {each.outputs for each in found} == {("readings-a-minute", "rises")}
