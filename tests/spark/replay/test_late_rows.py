@@ -7,8 +7,7 @@ from tests.kafka.support.chains import produced
 from tests.kafka.support.readings import readings
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tidemark.commands.replay_view import diff_lines
-from tidemark.spark.replay.jobs import diff
+from tests.spark.support.replayed import assert_replays_equal
 
 
 @pytest.mark.long
@@ -19,6 +18,4 @@ def test_replays_of_late_rows_equal_live(broker, sessions):
         wait_until(lambda: bool(stack.results("again")), "windows of late rows")
         caught_up(stack)
         assert set(stack.stop().values()) == {0}
-        for slices, from_raw in ((3, False), (None, True)):
-            result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
-            assert result.equal, "\n".join(diff_lines(result))
+        assert_replays_equal(stack, sessions)

@@ -3,12 +3,10 @@
 import pytest
 
 from tests.kafka.pipelines.chains import matched
-from tests.kafka.rows.matches import await_equal, in_process, on_kafka, produced, readings
+from tests.kafka.rows.matches import in_process, on_kafka, produced, readings
 from tests.kafka.support.chains import in_parts
-from tests.kafka.support.stack import Stack, wait_until
-from tidemark.commands.replay_view import diff_lines
-from tidemark.spark.replay.jobs import diff
-from tidemark.spark.services.driver import MicroBatchDriver, release
+from tests.kafka.support.stack import Stack
+from tests.spark.support.replayed import assert_replays_equal, taken_over_by_spark
 
 
 @pytest.mark.long
@@ -16,24 +14,10 @@ def test_replays_of_patterns_equal_what_services_and_spark_have_found(broker, se
     """A driver goes on from the changelogs of services; slices and raw topics give the same."""
     values = readings(seed=3, number=200)
     expected = in_process("matches-replayed", values, more=True)
+    assert all(expected.values())
     parts = in_parts(values, 2)
     with Stack(broker, "matches-replayed", module=matched, options={"more": True}) as stack:
-        stack.start()
-        produced(stack, next(parts))
-        wait_until(lambda: bool(stack.results("fires")), "results of services")
-        assert set(stack.stop().values()) == {0}
-        driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-        driver.claim()
-        produced(stack, next(parts))
-
-        def equal() -> bool:
-            driver.batch(spark)
-            return on_kafka(stack) == expected
-
-        wait_until(equal, "the results of Spark")
-        await_equal(stack, expected)
-        wait_until(lambda: not driver.batch(spark), "all marks")
-        release(stack.config, stack.plan)
-        for slices, from_raw in ((3, False), (None, True)):
-            result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
-            assert result.equal, "\n".join(diff_lines(result))
+        taken_over_by_spark(
+            stack, spark, parts, produced, "fires", lambda: on_kafka(stack) == expected
+        )
+        assert_replays_equal(stack, sessions)

@@ -1,0 +1,49 @@
+"""Services, a driver on Spark and replays, which must make the same of one log."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from tests.kafka.support.stack import Stack, wait_until
+from tidemark.commands.replay_view import diff_lines
+from tidemark.spark.replay.jobs import Sessions, diff
+from tidemark.spark.services.driver import MicroBatchDriver, release
+
+Values = TypeVar("Values")
+
+
+def taken_over_by_spark(
+    stack: Stack,
+    spark: SparkSession,
+    parts: Iterator[Values],
+    produce: Callable[[Stack, Values], None],
+    output: str,
+    is_equal: Callable[[], bool],
+) -> None:
+    """Let services process the first part, and a driver on Spark the second one.
+
+    ``output``: has results of the first part.  ``is_equal``: whether the results of both are there.
+    """
+    stack.start()
+    produce(stack, next(parts))
+    wait_until(lambda: bool(stack.results(output)), "results of services")
+    assert set(stack.stop().values()) == {0}
+    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
+    driver.claim()
+    produce(stack, next(parts))
+
+    def equal() -> bool:
+        driver.batch(spark)
+        return is_equal()
+
+    wait_until(equal, "the results of Spark", 180)
+    wait_until(lambda: not driver.batch(spark), "all marks", 120)
+    release(stack.config, stack.plan)
+
+
+def assert_replays_equal(stack: Stack, sessions: Sessions) -> None:
+    """Assert that replays in slices, and from raw topics, give the results that are there."""
+    for slices, from_raw in ((3, False), (None, True)):
+        result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
+        assert result.equal, "\n".join(diff_lines(result))
