@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from tests.kafka.pipelines.chains import ruled
@@ -21,16 +22,16 @@ Found = dict[str, Counter[tuple[Any, ...]]]
 
 def read_values(seed: int, number: int = 300) -> list[bytes]:
     """Return readings of two minutes, in the order of time."""
-    draw = random.Random(seed)
     return [
-        reading(
-            f"m{draw.randrange(12)}",
-            index * 120_000 // number,
-            draw.choice(_KINDS),
-            draw.randrange(100),
-        )
-        for index in range(number)
+        reading(f"m{draw.randrange(12)}", at_ms, draw.choice(_KINDS), draw.randrange(100))
+        for draw, at_ms in _times(seed, number)
     ]
+
+
+def _times(seed: int, number: int) -> Iterator[tuple[random.Random, int]]:
+    """Yield times that are spread over two minutes, each with what draws the values."""
+    draw = random.Random(seed)
+    return ((draw, index * 120_000 // number) for index in range(number))
 
 
 def reading(machine: str, at_ms: int, kind: str = "heat", value: int = 0) -> bytes:
@@ -39,16 +40,15 @@ def reading(machine: str, at_ms: int, kind: str = "heat", value: int = 0) -> byt
 
 def rule_values(seed: int, number: int = 40) -> list[bytes]:
     """Return rules of two minutes in the order of time; some replace or end earlier ones."""
-    draw = random.Random(seed)
     return [
         rule(
             f"r{draw.randrange(6)}",
-            index * 120_000 // number,
+            at_ms,
             draw.choice(_KINDS),
             draw.randrange(100),
             draw.choice("uuuud"),
         )
-        for index in range(number)
+        for draw, at_ms in _times(seed, number)
     ]
 
 

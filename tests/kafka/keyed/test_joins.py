@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.kafka.pipelines.chains import joined
-from tests.kafka.support.chains import in_parts
+from tests.kafka.support.chains import produced_among_kills
 from tests.kafka.support.joins.shop import SIDES, await_equal, in_process, produced, records
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.runtime.keyed.fresh_start import Scope
@@ -15,16 +15,7 @@ def test_joins_are_killed_and_their_tasks_move(broker):
     values = records(seed=1)
     with Stack(broker, "joined", module=joined, options={"kinds": True}) as stack:
         stack.start()
-        stack.start("joins", slot="1")
-        parts = in_parts(values, 6)
-        produced(stack, next(parts))
-        stack.await_partitions()
-        for victim in ("joins", "ingest", "joins", "windowing"):
-            produced(stack, next(parts))
-            stack.kill(victim, slot="0")
-            stack.start(victim, slot="0")
-        stack.stop("joins", slot="1")
-        produced(stack, next(parts))
+        produced_among_kills(stack, values, produced, "joins")
         await_equal(stack, in_process(values, kinds=True))
         late = [row for side in SIDES for row in late_rows(stack, side)]
         assert 0 < len(late) == len({(row["topic"], row["offset"]) for row in late})

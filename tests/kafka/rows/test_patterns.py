@@ -2,7 +2,7 @@
 
 from tests.kafka.pipelines.chains import matched
 from tests.kafka.rows.matches import await_equal, in_process, on_kafka, produced, readings
-from tests.kafka.support.chains import in_parts
+from tests.kafka.support.chains import produced_among_kills
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
@@ -14,16 +14,7 @@ def test_patterns_are_killed_and_their_tasks_move(broker):
     options = {"more": True, "avro": True}
     with Stack(broker, "matched", module=matched, options=options) as stack:
         stack.start()
-        stack.start("patterns", slot="1")
-        parts = in_parts(values, 6)
-        produced(stack, next(parts))
-        stack.await_partitions()
-        for victim in ("patterns", "ingest", "patterns", "windowing"):
-            produced(stack, next(parts))
-            stack.kill(victim, slot="0")
-            stack.start(victim, slot="0")
-        stack.stop("patterns", slot="1")
-        produced(stack, next(parts))
+        produced_among_kills(stack, values, produced, "patterns")
         await_equal(stack, in_process("matched", values, **options))
         late = stack.results("cooled.late")
         assert 0 < len(late) == len({row["offset"] for row in late})

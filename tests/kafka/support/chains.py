@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tests.kafka.pipelines.chains import chained
@@ -105,3 +105,25 @@ def in_parts(values: list[Value], parts: int) -> Iterator[list[Value]]:
     """Yield values in parts of about the same size."""
     size = -(-len(values) // parts)
     return (values[at : at + size] for at in range(0, len(values), size))
+
+
+def produced_among_kills(
+    stack: Stack,
+    values: list[Value],
+    produce: Callable[[Stack, list[Value]], None],
+    service: str,
+) -> None:
+    """Write values in parts to a stack that runs; kill its processes in between.
+
+    A second process of ``service`` comes, takes over what the killed ones leave, and goes.
+    """
+    stack.start(service, slot="1")
+    parts = in_parts(values, 6)
+    produce(stack, next(parts))
+    stack.await_partitions()
+    for victim in (service, "ingest", service, "windowing"):
+        produce(stack, next(parts))
+        stack.kill(victim, slot="0")
+        stack.start(victim, slot="0")
+    stack.stop(service, slot="1")
+    produce(stack, next(parts))
