@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.patience import PATIENCE_S
@@ -14,12 +13,10 @@ from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
 from tidemark.runtime.config import Config
-from tidemark.runtime.messages.librdkafka import clients as functions
 from tidemark.runtime.messages.native_reader import NativeReader, reader_of
 from tidemark.runtime.messages.reader import ObjectReader
 from tidemark.runtime.messages.received import ReceivedMessage
 
-READERS = ("native", "objects")
 SIZES = (0, 1, 7, 200, 4_095, 65_536, 1_000_000)
 
 
@@ -69,35 +66,15 @@ class Idle(Owner):
 
 
 def member_of(
-    config: Config, group: str, name: str, reader: str, owner: Any, **options: Any
+    config: Config, group: str, name: str, way: str, owner: Any, **options: Any
 ) -> Member:
     consumer = clients.group_consumer(config, group, name, partitions=4)
-    wanted = config.model_copy(update={"native": "auto" if reader == "native" else "off"})
+    wanted = config.model_copy(update={"native": "auto" if way == "native" else "off"})
     found = reader_of(wanted, consumer, name)
-    assert isinstance(found, NativeReader if reader == "native" else ObjectReader)
+    assert isinstance(found, NativeReader if way == "native" else ObjectReader)
     member = Member(consumer, clients.admin(config), owner, reader=found, **options)
     owner.member = member
     return member
-
-
-@pytest.fixture
-def config(broker: str) -> Config:
-    return Config(bootstrap_servers=broker)
-
-
-@pytest.fixture(params=READERS)
-def reader(request: pytest.FixtureRequest) -> str:
-    if request.param == "native" and functions() is None:
-        pytest.skip("the native library is not built")
-    return str(request.param)
-
-
-@pytest.fixture
-def topic(config: Config, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    limits = {"max.message.bytes": str(clients.MAX_MESSAGE_BYTES)}
-    topics.ensure(clients.admin(config), [topics.Topic(name, 4, limits)], -1)
-    return name
 
 
 def producer(config: Config) -> Producer:
@@ -127,7 +104,7 @@ def read_all(member: Member, count: int) -> list[ReceivedMessage]:
     return messages
 
 
-def test_every_part_of_a_message_arrives(config, topic, reader):
+def test_every_part_of_a_message_arrives(config, topic, way):
     sent: list[tuple[bytes | None, bytes | None, Any]] = [
         (key, None if size is None else bytes([number % 251]) * size, headers)
         for number, (key, size, headers) in enumerate(
@@ -141,7 +118,7 @@ def test_every_part_of_a_message_arrives(config, topic, reader):
     for key, value, headers in sent:
         client.produce(topic, value, key, 1, headers=headers, timestamp=1_234_567_890_123)
     client.flush(30)
-    member = member_of(config, topic, "parts", reader, Owner())
+    member = member_of(config, topic, "parts", way, Owner())
     member.join([topic])
     messages = read_all(member, len(sent))
     member.leave()
@@ -153,13 +130,13 @@ def test_every_part_of_a_message_arrives(config, topic, reader):
     assert {(m.topic(), m.partition()) for m in messages} == {(topic, 1)}
 
 
-def test_batches_have_the_columns_of_their_messages(config, topic, reader):
+def test_batches_have_the_columns_of_their_messages(config, topic, way):
     client = producer(config)
     for number in range(2_000):
         value = None if number % 7 == 0 else b"%d" % number
         client.produce(topic, value, b"k%d" % number, number % 4, timestamp=1_000 + number)
     client.flush(30)
-    member = member_of(config, topic, "columns", reader, Owner())
+    member = member_of(config, topic, "columns", way, Owner())
     member.join([topic])
     found: dict[int, int] = {}
 
@@ -187,12 +164,12 @@ def test_batches_have_the_columns_of_their_messages(config, topic, reader):
     assert set(found.values()) == {1}
 
 
-def test_a_rebalance_between_reads_loses_and_repeats_nothing(config, topic, reader):
+def test_a_rebalance_between_reads_loses_and_repeats_nothing(config, topic, way):
     """Members come and go while records are read; each record is settled by one of them."""
     client = producer(config)
     owners = [Owner() for _ in range(3)]
     members = [
-        member_of(config, topic, f"m{number}", reader, owner) for number, owner in enumerate(owners)
+        member_of(config, topic, f"m{number}", way, owner) for number, owner in enumerate(owners)
     ]
     total = 12_000
     for number in range(total):
@@ -235,12 +212,12 @@ def all_read(members: Sequence[Member], total: int) -> bool:
     return len(ends) == 4 and sum(ends.values()) == total
 
 
-def test_a_member_that_moves_reads_from_there(config, topic, reader):
+def test_a_member_that_moves_reads_from_there(config, topic, way):
     client = producer(config)
     for number in range(500):
         client.produce(topic, b"%d" % number, None, 0)
     client.flush(30)
-    member = member_of(config, topic, "moves", reader, Owner())
+    member = member_of(config, topic, "moves", way, Owner())
     member.join([topic])
     read_all(member, 40)
     member.move([Start(Partition(topic, 0), 7, None)])
@@ -249,12 +226,12 @@ def test_a_member_that_moves_reads_from_there(config, topic, reader):
     assert [m.offset() for m in again] == list(range(7, 500))
 
 
-def test_paused_partitions_are_silent(config, topic, reader):
+def test_paused_partitions_are_silent(config, topic, way):
     client = producer(config)
     for number in range(800):
         client.produce(topic, b"v", None, number % 2)
     client.flush(30)
-    member = member_of(config, topic, "pauses", reader, Owner())
+    member = member_of(config, topic, "pauses", way, Owner())
     member.join([topic])
     first = [*read_all(member, 1)]
     member.pause([Partition(topic, 0)])
@@ -269,7 +246,7 @@ def test_paused_partitions_are_silent(config, topic, reader):
     member.leave()
 
 
-def test_positions_pass_what_only_the_broker_sees(config, topic, reader):
+def test_positions_pass_what_only_the_broker_sees(config, topic, way):
     """Aborted records and markers of transactions are no messages, but positions pass them."""
     writer = clients.transactional_producer(config, f"{topic}.writer")
     writer.init_transactions(30)
@@ -278,7 +255,7 @@ def test_positions_pass_what_only_the_broker_sees(config, topic, reader):
         writer.produce(topic, b"%d" % number, None, 2)
         writer.flush(30)
         writer.abort_transaction(30) if number % 2 else writer.commit_transaction(30)
-    member = member_of(config, topic, "passes", reader, Owner())
+    member = member_of(config, topic, "passes", way, Owner())
     member.join([topic])
     values = [m.value() for m in read_all(member, 3)]
 
@@ -292,12 +269,12 @@ def test_positions_pass_what_only_the_broker_sees(config, topic, reader):
     assert values == [b"0", b"2", b"4"]
 
 
-def test_a_topic_that_is_gone_is_an_error_unless_it_may_go(config, topic, reader):
+def test_a_topic_that_is_gone_is_an_error_unless_it_may_go(config, topic, way):
     def deleted(may_go: bool) -> Exception | None:
         name = f"{topic}.{may_go}"
         admin = clients.admin(config)
         topics.ensure(admin, [topics.Topic(name, 1, {})], -1)
-        member = member_of(config, name, name, reader, Idle(), may_go=lambda _: may_go)
+        member = member_of(config, name, name, way, Idle(), may_go=lambda _: may_go)
         member.join([name])
         until(lambda: member.consume(1, 0.1) or member.positions)
         for done in admin.delete_topics([name]).values():

@@ -7,37 +7,16 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from tidemark.partition import Partition
-from tidemark.runtime.client import clients, topics
+from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.transaction import Transaction
 from tidemark.runtime.config import Config
-from tidemark.runtime.messages.librdkafka import clients as functions
 from tidemark.runtime.messages.native_sender import native_sender
 from tidemark.serde.binary_column import BinaryColumn
 
 SIZES = (0, 1, 7, 200, 4_095, 65_536, 1_000_000)
 Bytes = bytes | None
-
-
-@pytest.fixture(params=("native", "objects"))
-def way(request: pytest.FixtureRequest) -> str:
-    if request.param == "native" and functions() is None:
-        pytest.skip("the native library is not built")
-    return str(request.param)
-
-
-@pytest.fixture
-def config(broker: str) -> Config:
-    return Config(bootstrap_servers=broker)
-
-
-@pytest.fixture
-def topic(config: Config, request: pytest.FixtureRequest) -> str:
-    name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    limits = {"max.message.bytes": str(clients.MAX_MESSAGE_BYTES)}
-    topics.ensure(clients.admin(config), [topics.Topic(name, 2, limits)], -1)
-    return name
 
 
 def transaction_of(config: Config, id_: str, way: str) -> tuple[Transaction, Producer]:
