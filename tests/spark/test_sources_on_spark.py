@@ -11,6 +11,7 @@ from tests.kafka.support.stack import Stack, wait_until
 from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
 from tests.kafka.support.topics import counted, created, send
 from tests.spark.support.live import caught_up
+from tests.spark.support.replayed import claimed
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
@@ -19,13 +20,6 @@ from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.replay.jobs import diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
 from tidemark.spark.services.ingest_driver import IngestDriver
-
-
-def claimed(stack: Stack) -> MicroBatchDriver:
-    """Return a driver, of ingest too, that the pipeline's offsets are given to."""
-    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-    driver.claim()
-    return driver
 
 
 def work_until(driver: MicroBatchDriver, spark, happened: Callable[[], bool], what: str) -> None:

@@ -20,10 +20,10 @@ from tests.kafka.support.joins.quotes import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tidemark.commands.replay_view import diff_lines
+from tests.spark.support.replayed import assert_replays_equal, claimed
 from tidemark.runtime.client.recorded_program import replayed_plan
-from tidemark.spark.replay.jobs import ReplayInput, diff, into_live
-from tidemark.spark.services.driver import MicroBatchDriver, release
+from tidemark.spark.replay.jobs import ReplayInput, into_live
+from tidemark.spark.services.driver import release
 
 
 def passed(stack: Stack, at_ms: int) -> None:
@@ -33,20 +33,6 @@ def passed(stack: Stack, at_ms: int) -> None:
     wait_until(lambda: bool(answers(stack.results("priced"))), "answers of services")
     caught_up(stack)
     assert set(stack.stop().values()) == {0}
-
-
-def claimed(stack: Stack) -> MicroBatchDriver:
-    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-    driver.claim()
-    return driver
-
-
-def require_equal_replays(stack: Stack, sessions) -> None:
-    """Slices of the log, and the raw topics, give what is there."""
-    for slices, from_raw in ((3, False), (None, True)):
-        plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=from_raw)
-        result = diff(stack.config, plan, sessions, slices, from_raw=from_raw)
-        assert result.equal, "\n".join(diff_lines(result))
 
 
 @pytest.mark.long
@@ -80,7 +66,7 @@ def test_services_and_spark_answer_by_a_table_and_its_tombstones(broker, session
         assert len(stack.results("at-once")) == len(trades) + 4
         wait_until(lambda: not driver.batch(spark), "all marks", 120)
         release(stack.config, stack.plan)
-        require_equal_replays(stack, sessions)
+        assert_replays_equal(stack, sessions)
 
 
 @pytest.mark.long
@@ -110,7 +96,7 @@ def test_a_changed_join_with_a_table_takes_over(broker, sessions):
         wait_until(lambda: answers(new.results("priced")) == expected, "all answers")
         caught_up(new)
         assert set(new.stop().values()) == {0}
-        require_equal_replays(new, sessions)
+        assert_replays_equal(new, sessions)
 
 
 @pytest.mark.long
@@ -148,4 +134,4 @@ def test_spark_loads_a_static_table_and_replays_take_its_recorded_versions(
         wait_until(lambda: not driver.batch(spark), "all marks", 120)
         release(stack.config, stack.plan)
         path.unlink()
-        require_equal_replays(stack, sessions)
+        assert_replays_equal(stack, sessions)

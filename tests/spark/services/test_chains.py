@@ -22,6 +22,7 @@ from tests.kafka.support.chains import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.home import spark_home
+from tests.spark.support.replayed import claimed
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -45,12 +46,6 @@ EXECUTOR = "local-cluster[1,2,1024]"
 
 def stack_of(broker: str, name: str, options: Mapping[str, Any] = OPTIONS, /, **env: Any) -> Stack:
     return Stack(broker, name, module=chained, options=options, **env)
-
-
-def claimed(stack: Stack) -> MicroBatchDriver:
-    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-    driver.claim()
-    return driver
 
 
 def work_until_equal(

@@ -7,10 +7,18 @@ from pyspark.sql import SparkSession
 
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.replay_view import diff_lines
+from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.spark.replay.jobs import Sessions, diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
 
 Values = TypeVar("Values")
+
+
+def claimed(stack: Stack) -> MicroBatchDriver:
+    """Return a driver, of ingest too, that the pipeline's offsets are given to."""
+    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
+    driver.claim()
+    return driver
 
 
 def taken_over_by_spark(
@@ -29,8 +37,7 @@ def taken_over_by_spark(
     produce(stack, next(parts))
     wait_until(lambda: bool(stack.results(output)), "results of services")
     assert set(stack.stop().values()) == {0}
-    driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-    driver.claim()
+    driver = claimed(stack)
     produce(stack, next(parts))
 
     def equal() -> bool:
@@ -45,5 +52,6 @@ def taken_over_by_spark(
 def assert_replays_equal(stack: Stack, sessions: Sessions) -> None:
     """Assert that replays in slices, and from raw topics, give the results that are there."""
     for slices, from_raw in ((3, False), (None, True)):
-        result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
+        plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=from_raw)
+        result = diff(stack.config, plan, sessions, slices, from_raw=from_raw)
         assert result.equal, "\n".join(diff_lines(result))
