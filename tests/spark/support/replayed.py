@@ -44,8 +44,8 @@ def taken_over_by_spark(
         driver.batch(spark)
         return is_equal()
 
-    wait_until(equal, "the results of Spark", 180)
-    wait_until(lambda: not driver.batch(spark), "all marks", 120)
+    wait_until(equal, "the results of Spark")
+    wait_until(lambda: not driver.batch(spark), "all marks")
     release(stack.config, stack.plan)
 
 
