@@ -146,7 +146,12 @@ class NativeReader:
         )
 
     def route(self, partitions: Iterable[Partition]) -> None:
-        """Forward the queues of partitions to our own; must come before they are assigned."""
+        """Forward the queues of partitions to our own; must come before they are assigned.
+
+        librdkafka ends the forwarding of a partition when it stops to read it, some time after an
+        unassignment.  A question that it answers after that keeps the order.
+        """
+        self._consumer.assignment()
         for partition in partitions:
             self._forward(partition, self._queue)
             self._routed.add(partition)
