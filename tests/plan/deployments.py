@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark import sum as sum_
-from tidemark.plan.changes import changes, recorded_after
+from tidemark.plan.changes import changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
+from tidemark.plan.recording import recorded_after
 
 
 class Rows(NamedTuple):

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark import sum as total
-from tidemark.plan.changes import chain_changes, changes, recorded_after
+from tidemark.plan.changes import chain_changes, changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
+from tidemark.plan.recording import recorded_after
 from tidemark.runtime.client.recorded_program import refusal
 
 

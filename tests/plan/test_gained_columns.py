@@ -2,16 +2,11 @@
 
 from tests.plan.deployments import READS, WIDE, A, B, places, planned, recorded
 from tidemark import Pipeline, bounded, col
-from tidemark.plan.changes import (
-    changes,
-    columns_lacking,
-    gaining_outputs,
-    recorded_after,
-    without_outputs,
-)
+from tidemark.plan.changes import changes, columns_lacking, gaining_outputs, without_outputs
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
 from tidemark.plan.program import program_of
+from tidemark.plan.recording import recorded_after
 
 NEW = "raw#2", "p.by-id.2.log"
 

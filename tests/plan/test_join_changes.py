@@ -3,10 +3,11 @@
 from tests.plan.deployments import deployed, record_of
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.changes import changes, recorded_after, signature_changes
+from tidemark.plan.changes import changes, signature_changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
 from tidemark.plan.program import program_of
+from tidemark.plan.recording import recorded_after
 
 
 def side(pipeline: Pipeline, topic: str, value: str, least: int) -> KeyedStream:

@@ -8,15 +8,11 @@ from msgspec.structs import replace
 
 from tests.plan.deployments import CITY, READS, WIDE, A, B, C, Rows, places, planned, recorded
 from tidemark import Pipeline, bounded, col, count, tumbling
-from tidemark.plan.changes import (
-    begun_again,
-    changes,
-    recorded_after,
-    without_outputs,
-)
+from tidemark.plan.changes import changes, without_outputs
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed, placement
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
+from tidemark.plan.recording import begun_again, recorded_after
 
 
 @pytest.mark.parametrize("names", [*permutations("abc")])

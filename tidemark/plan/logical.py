@@ -238,8 +238,8 @@ class TableStage:
 class PatternStage:
     """The matches of a pattern in the rows of each key, or its timeouts; they are a stream.
 
-    ``values``: what a result shows of its rows, by name.  ``timeouts``: whether partial matches
-    whose time is over are the results.  The other fields are those of ``PatternMatch``.
+    ``values``: what a result shows of its rows, by name.  ``timeouts``: whether the results
+    are the partial matches that ran out of time.  The other fields are those of ``PatternMatch``.
     """
 
     node: Node

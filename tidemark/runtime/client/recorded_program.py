@@ -15,13 +15,10 @@ from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.changes import (
     Change,
-    begun_again,
     chain_changes,
     changes,
     columns_lacking,
     gaining_outputs,
-    recorded_after,
-    stages_made_again,
     without_outputs,
 )
 from tidemark.plan.physical import Plan
@@ -34,6 +31,7 @@ from tidemark.plan.program import (
     program_of,
     with_topic,
 )
+from tidemark.plan.recording import begun_again, recorded_after, stages_made_again
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.range_reader import read
