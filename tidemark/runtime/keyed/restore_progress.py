@@ -9,9 +9,6 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
-
 from tidemark.partition import Partition
 
 _log = logging.getLogger("tidemark")
@@ -103,6 +100,10 @@ class _Bar:
     """A progress bar on stderr."""
 
     def __init__(self) -> None:
+        # Only a terminal has a bar; elsewhere a service need not import these.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
         columns = (TextColumn("restoring"), BarColumn(), TextColumn("{task.description}"))
         console = Console(stderr=True)
         self._progress = Progress(*columns, console=console, transient=True, auto_refresh=False)
