@@ -117,7 +117,7 @@ def ingested(
 ) -> Wanted:
     """Run ingest over each raw partition in one piece, and make one segment of it all.
 
-    ``loaded``: the offset up to which the partition of a table was loaded, which is a first piece.
+    ``loaded``: the offset up to which the partition of a table was loaded; these rows come first.
     """
     ingest, builder = Ingest(plan), SegmentBuilder(0)
     letters: Counter[Message] = Counter()

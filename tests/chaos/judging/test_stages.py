@@ -1,6 +1,6 @@
 """The judge finds nothing in right runs of chains and joins, and everything that is wrong in them.
 
-A run is made in one process, whose logs are not cut as on a broker.
+A run is made in one process.  A broker would cut its logs in other places.
 """
 
 import random
@@ -40,7 +40,7 @@ def chained() -> Run:
 
 
 def _in_process(name: str, **options: Any) -> Run:
-    """Return a run in one process, whose logs are not cut as on a broker."""
+    """Return a run in one process."""
     sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
     done: Counter[Partition] = Counter()
     run = InProcess(build(name, (), **options), raw_partitions=2)

@@ -70,7 +70,7 @@ def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> 
 def operator(spec: Spec, *, copied: bool = False) -> Operator:
     """Return the operator that does what the oracle does.
 
-    ``copied``: it reads copies, in streams whose names end in ``#2``.
+    ``copied``: it reads copies, in streams with names that end in ``#2``.
     """
     deleted = pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
     body = BroadcastJoin(

@@ -1,4 +1,4 @@
-"""A join whose state is many times its budget of memory; run it as a program.
+"""A join with a state many times its budget of memory; run it as a program.
 
 Each row of the last segment has a partner, and the partners lie all over the state.  It prints the
 number of pairs, the size of the state, and by how much the peak of memory has grown with them.

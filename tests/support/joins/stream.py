@@ -205,7 +205,7 @@ def id_of(text: str | None) -> RowId | None:
 
 
 def steps_of(crowd: Sequence[tuple[Sequence[Judged], int]]) -> list[Step]:
-    """Return the steps of a crowd, whose rows are spread over both sides."""
+    """Return the steps of a crowd; its rows are spread over both sides."""
     steps, before_ms = [], NEVER_MS
     for rows, clock_ms in crowd:
         spread = [row._replace(source=f"{'tu'[row.offset % 2]}/0") for row in rows]

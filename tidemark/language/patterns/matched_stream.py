@@ -31,7 +31,7 @@ class MatchedStream(Stream):
     def timeouts(self) -> "MatchedStream":
         """The partial matches that ran out of time, with the same columns; of timeouts, itself.
 
-        A value of a step without rows is null.  An aggregate of such a step is that of no rows.
+        If a step has no rows, its values are null, and its aggregates are those of no rows.
         """
         return self if self.stage.timeouts else matched(self.dataflow, self.stage, timeouts=True)
 
