@@ -14,6 +14,7 @@ _SOURCES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICEN
 _LOCKS = ("image.lock", "replay.lock")
 _FOLDERS = ("services", "tidemark", "examples")
 _LABEL = "tidemark.tests"
+TARGETS = ("service", "replay")
 
 
 def built_image(target: str = "service") -> str:
@@ -39,3 +40,8 @@ def _files() -> Iterator[Path]:
     for folder in _FOLDERS:
         paths = (ROOT / folder).rglob("*")
         yield from sorted(p for p in paths if p.is_file() and "__pycache__" not in p.parts)
+
+
+if __name__ == "__main__":
+    for each in TARGETS:
+        built_image(each)
