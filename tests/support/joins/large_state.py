@@ -1,7 +1,8 @@
-"""A join with a state many times its budget of memory; run it as a program.
+"""Joins with a state many times their budget of memory; run it as a program: ``pairs``, ``table``.
 
 Each row of the last segment has a partner, and the partners lie all over the state.  It prints the
-number of pairs, the size of the state, and by how much the peak of memory has grown with them.
+number of pairs, the size of the state, and by how much the peak of memory has grown: by the pairs,
+or also by the merges of runs of versions.
 """
 
 import json
@@ -16,6 +17,8 @@ import polars as pl
 
 from tidemark.core.operators.joins.side import Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
+from tidemark.core.operators.joins.table_join import TableJoin
+from tidemark.core.operators.operator import Body
 from tidemark.core.time.row_watermarks import ORDER
 from tidemark.core.time.segment import (
     EVENT_TIME,
@@ -33,19 +36,28 @@ _LEFT, _RIGHT = Side("left", _COLUMNS, {"text": "text"}), Side("right", _COLUMNS
 _KEYS, _SEGMENT, _PAIRS, _CHARACTERS = 40_000, 2_000, 1_000, 2_000
 _BUDGET, _FRAME = 4 * 2**20, 128 * 2**10
 
+BODIES: dict[str, Body] = {
+    "pairs": StreamJoin(("key",), _LEFT, _RIGHT, "inner", -_KEYS, _KEYS),
+    "table": TableJoin(("key",), _LEFT, _RIGHT, "inner", _KEYS, 0, "arrival"),
+}
+_UNMEASURED = {"pairs": _KEYS, "table": 3 * _SEGMENT}
+"""By kind: the number of rows in state before the peak of memory counts."""
 
-def main() -> None:
+
+def main(kind: str) -> None:
     """Fill the state, then join with rows all over it."""
-    body = StreamJoin(("key",), _LEFT, _RIGHT, "inner", -_KEYS, _KEYS)
+    body = BODIES[kind]
+    filled, asking = ("left", "right") if kind == "pairs" else ("right", "left")
     with tempfile.TemporaryDirectory() as folder:
         store = SpillingBlocks(Path(folder), _BUDGET, _FRAME)
         state = body.open(store)
         for keys in np.arange(_KEYS).reshape(-1, _SEGMENT):
-            body.process({"left": _rows(keys, "left"), "right": _rows(keys[:0], "right")}, state)
+            body.process({filled: _rows(keys, filled), asking: _rows(keys[:0], asking)}, state)
             state.changes()
-        before = _peak_bytes()
+            if keys[-1] < _UNMEASURED[kind]:
+                before = _peak_bytes()
         keys = np.arange(0, _KEYS, _KEYS // _PAIRS)
-        sides = {"left": _rows(keys[:0], "left"), "right": _rows(keys, "right")}
+        sides = {filled: _rows(keys[:0], filled), asking: _rows(keys, asking)}
         pairs = body.process(sides, state)["rows"]
         grown = _peak_bytes() - before
         assert pairs["text"].equals(pairs["other"].alias("text")), "a row has a wrong partner"
@@ -75,4 +87,4 @@ def _peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -65,8 +65,12 @@ def operator(spec: Spec) -> Operator:
 
 @contextmanager
 def small_runs() -> Iterator[None]:
-    """Merge runs, and drop versions, from the first ones on."""
-    with patch.object(versions, "_FEW", 2), patch.object(versions, "_PIECE_ROWS", 2):
+    """Merge runs, and drop versions, from the first ones on; merge small parts."""
+    with (
+        patch.object(versions, "_FEW", 2),
+        patch.object(versions, "_PIECE_ROWS", 2),
+        patch.object(versions, "_FRAMES", 1),
+    ):
         yield
 
 

@@ -63,6 +63,12 @@ class Run:
         """Return all versions."""
         return pl.concat([block.frame() for block in self.blocks])
 
+    def part(self, begin: int, stop: int) -> Iterator[pl.DataFrame]:
+        """Yield the versions at places from begin to stop - 1; other blocks are not loaded."""
+        for block, first, end in zip(self.blocks, self.begins[:-1], self.begins[1:], strict=True):
+            if max(first, begin) < min(end, stop):
+                yield block.frame()[max(begin - first, 0) : stop - first]
+
     def find(self, hashes: Hashes, at_ms: Numbers) -> Numbers:
         """Return the place of the answer of each hash at a time, or -1."""
         group = np.searchsorted(self.hashes, hashes)
@@ -93,6 +99,24 @@ class Run:
         return lines_at(in_one_chunk(pl.concat(parts)), back)
 
     @classmethod
+    def joined(cls, runs: "Sequence[Run]") -> "Run":
+        """Return one run of runs, each with higher hashes than the run before."""
+        if len(runs) == 1:
+            return runs[0]
+        starts = np.add.accumulate([0, *(run.height for run in runs)])
+        shifted = [*zip(runs, starts[:-1], strict=True)]
+        return cls(
+            np.concatenate([run.hashes for run in runs]),
+            np.concatenate([*(run.first[:-1] + start for run, start in shifted), starts[-1:]]),
+            np.concatenate([run.from_ms for run in runs]),
+            np.concatenate([run.at_ms for run in runs]),
+            np.concatenate([run.best + start for run, start in shifted]),
+            tuple(block for run in runs for block in run.blocks),
+            np.concatenate([*(run.begins[:-1] + start for run, start in shifted), starts[-1:]]),
+            max(run.until_ms for run in runs),
+        )
+
+    @classmethod
     def of(
         cls, hashes: Hashes, versions: pl.DataFrame, best: Numbers, until_ms: int, store: BlockStore
     ) -> "Run":
@@ -120,6 +144,22 @@ class Run:
         assert same_keys(keys, lines_at(keys, self.first[group])).all(), "keys share a hash"
         grows = (np.diff(self.from_ms) >= 0) | (np.diff(group) > 0)
         assert grows.all(), "versions are out of order"
+
+
+def parts_of(runs: Sequence[Run], count: int) -> Iterator[pl.DataFrame]:
+    """Yield the versions of runs in order of hash, in parts; all versions of a hash are in one.
+
+    Hashes spread evenly, so each part is about a ``count``-th of all versions.
+    """
+    bounds = np.array([2**64 * number // count for number in range(1, count)], np.uint64)
+    cuts = [np.append(run.first[np.searchsorted(run.hashes, bounds)], run.height) for run in runs]
+    begins = np.zeros(len(runs), np.int64)
+    for stops in np.stack(cuts, axis=1):
+        places = zip(runs, begins, stops, strict=True)
+        frames = [frame for run, begin, stop in places for frame in run.part(int(begin), int(stop))]
+        if frames:
+            yield pl.concat(frames)
+        begins = stops
 
 
 def _parts(versions: pl.DataFrame, most_bytes: int | None) -> Iterator[pl.DataFrame]:

@@ -4,11 +4,13 @@ A version counts from ``FROM`` on, and the one with the highest (time, source, o
 among those that count is the answer (docs/semantics.md, "Tables").  Versions lie in *runs*, sorted
 by hash of the key and ``FROM``; a search reads a few integers in memory, and a block only for
 what it returns.  Runs of similar size are merged, as in log-structured merge trees.  Merges drop
-the versions that no row can reach any more.
+the versions that no row can reach any more.  Where a store limits frames, a merge loads a part of
+the runs at a time, so it needs little memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 import polars as pl
@@ -21,6 +23,7 @@ from tidemark.core.operators.joins.version_runs import (
     Run,
     best_of,
     is_higher,
+    parts_of,
     reachable,
     sorted_versions,
 )
@@ -46,6 +49,9 @@ _PIECE_ROWS = 16_384
 
 _MANY = 4
 """Number of runs of similar size that are merged."""
+
+_FRAMES = 16
+"""Frames of the largest size that a merge loads at once, about."""
 
 _FEW = 4_096
 """Versions; all smaller runs count as of similar size."""
@@ -218,10 +224,19 @@ class Versions:
 
     def _merge(self, part: slice) -> None:
         """Merge runs into one, without the versions that no row can reach."""
-        merged = pl.concat([run.frame() for run in self._runs[part]])
-        self._runs[part] = self._runs_of(merged)
+        merged = [self._runs_of(each) for each in parts_of(self._runs[part], self._parts(part))]
+        self._runs[part] = [
+            Run.joined([run for run in runs if run is not None]) for runs in zip_longest(*merged)
+        ]
         self._spans = None
         self._runs.sort(key=lambda run: run.height, reverse=True)
+
+    def _parts(self, part: slice) -> int:
+        """Return the number of parts in which runs are merged."""
+        if self._store.frame_bytes is None:
+            return 1
+        size_bytes = total_bytes(block for run in self._runs[part] for block in run.blocks)
+        return size_bytes // (_FRAMES * self._store.frame_bytes) + 1
 
     def _runs_of(self, versions: pl.DataFrame) -> list[Run]:
         """Return runs of versions, without those that no row can reach."""
