@@ -1,4 +1,15 @@
-"""Joins that are known to fail in other systems, each with the report that describes it."""
+"""Joins that are known to fail in other systems, each with the report that describes it.
+
+| report                                                   | test                                  |
+|----------------------------------------------------------|---------------------------------------|
+| joins with tables: ksql#7566, FLINK-37153, FLINK-39719,  | test_tables.py                        |
+| RisingWave#16045                                         |                                       |
+| trials B35, B57                                          | tests/testing/test_joins.py           |
+| SPARK-58904, nulls of an outer join; the report itself   | SPARK-26154, KAFKA-10847 here; no     |
+| is not public                                            | recording changes what is unmatched:  |
+|                                                          | test_properties.py                    |
+| all others                                               | here                                  |
+"""
 
 import pytest
 
