@@ -1,8 +1,9 @@
 """Joins of the chaos runs: moves with visits of the same person, and a chain of what they give."""
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
+from tests.oracles import broadcast_join
 from tests.oracles.aligned import Aligned
 from tests.oracles.chain import Stage, Windows
 from tests.oracles.join import JoinRules
@@ -10,6 +11,8 @@ from tests.oracles.table_join import Spec
 from tests.oracles.window_join import WindowRules
 from tests.support.chain import results_of
 from tidemark import col, hopping, on_close, on_final
+from tidemark.core.operators.joins.side import Kind
+from tidemark.core.operators.joins.table_join import TableKind
 from tidemark.language.joins.joined_stream import JoinedStream
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.stream import Stream
@@ -17,23 +20,38 @@ from tidemark.language.stream import Stream
 DELETED = 0
 """The value of a version that is a tombstone."""
 
-Kind = Literal["time", "first", "window", "table"]
+BoundsKind = Literal["time", "first", "window", "table", "broadcast"]
+
+KINDS: Mapping[BoundsKind, tuple[str, ...]] = {
+    "time": get_args(Kind),
+    "first": get_args(TableKind),
+    "window": get_args(Kind),
+    "table": get_args(TableKind),
+    "broadcast": ("inner", "left", "semi", "anti"),
+}
+"""What ``how`` may be."""
 
 
 class Bounds(NamedTuple):
     """Which rows of a key join.
 
-    | kind     | ``low_ms``, ``high_ms``                                                  |
-    |----------|--------------------------------------------------------------------------|
-    | "time"   | the bounds of the time of a right row, from that of the left row         |
-    | "first"  | the same; each left row shows the partner with the least value           |
-    | "window" | slide and size of hopping windows                                        |
-    | "table"  | 0, and how old a version may be; visits are the versions                 |
+    | kind        | ``low_ms``, ``high_ms``                                                  |
+    |-------------|--------------------------------------------------------------------------|
+    | "time"      | the bounds of the time of a right row, from that of the left row         |
+    | "first"     | the same; each left row shows the partner with the least value           |
+    | "window"    | slide and size of hopping windows                                        |
+    | "table"     | 0, and how old a version may be; visits are the versions                 |
+    | "broadcast" | the same; a row meets the versions of all keys that have its value       |
     """
 
-    kind: Kind
+    kind: BoundsKind
     low_ms: int
     high_ms: int
+
+    @property
+    def corrects(self) -> bool:
+        """Whether results may be withdrawn."""
+        return self.kind not in ("first", "broadcast")
 
 
 class Join(NamedTuple):
@@ -69,6 +87,21 @@ class Join(NamedTuple):
             "event_time",
             self.withdraws,
             lambda value: value == DELETED,
+        )
+
+    def broadcast_rules(self, left: str, right: str) -> broadcast_join.Spec:
+        """Return the rules of the oracle, of a join with a broadcast table."""
+        return broadcast_join.Spec(
+            (left,),
+            (right,),
+            self.how,
+            self.bounds.high_ms,
+            self.lateness_ms,
+            "event_time",
+            lambda value: value == DELETED,
+            "equal",
+            lambda row, version: row[1] == version[1],
+            1_000_000,
         )
 
 
@@ -111,10 +144,13 @@ def _joined(left: KeyedStream, right: KeyedStream, join: Join) -> JoinedStream:
         "allowed_lateness": f"{join.lateness_ms}ms",
         "trigger": on_close() if join.withdraws else on_final(),
     }
-    if kind == "table":
+    if kind in ("table", "broadcast"):
         deleted = col("value") == DELETED
         table = right.table(keep=f"{high_ms}ms", deleted=deleted, tombstones=False)
-        return left.join(table, **options)
+        if kind == "table":
+            return left.join(table, **options)
+        on = col("value") == col("value_right")
+        return left.join(table.broadcast(), on=on, **options)
     if kind == "window":
         return left.join(right, window=hopping(f"{high_ms}ms", f"{low_ms}ms"), **options)
     rows = left.join(right, within=(f"{low_ms}ms", f"{high_ms}ms"), **options)

@@ -7,14 +7,11 @@ what it aims at is just being started; it is then left out and not counted.
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from tests.chaos.joining import Bounds, Join
-from tests.chaos.joining import Kind as BoundsKind
+from tests.chaos.joining import KINDS, Bounds, Join
 from tests.chaos.pipelines import OF_PEOPLE, OF_TEAMS, SESSIONS, TOPICS
 from tests.oracles.chain import Stage, Windows
-from tidemark.core.operators.joins.side import Kind
-from tidemark.core.operators.joins.table_join import TableKind
 
 SERVICES = ("ingest", "windowing", "sessions")
 """The services of each run; one in three runs has ``joins``, too."""
@@ -141,22 +138,21 @@ def _stages(draw: random.Random) -> tuple[list[list[Stage]], list[Join]]:
 
 def _join(draw: random.Random) -> Join:
     bounds = _bounds(draw)
-    pairs = bounds.kind in ("time", "window")
     return Join(
         bounds,
-        draw.choice(get_args(Kind) if pairs else get_args(TableKind)),
+        draw.choice(KINDS[bounds.kind]),
         draw.choice((0, 3_000)),
-        draw.random() < 0.5 and bounds.kind != "first",
+        draw.random() < 0.5 and bounds.corrects,
         _chain(draw, draw.choice((0, 1, 2))),
     )
 
 
 def _bounds(draw: random.Random) -> Bounds:
-    kind = draw.choice(get_args(BoundsKind))
+    kind = draw.choice([*KINDS])
     if kind == "window":
         slide_ms = draw.choice((500, 1_000, 2_000))
         return Bounds(kind, slide_ms, slide_ms * draw.choice((1, 2)))
-    if kind == "table":
+    if kind in ("table", "broadcast"):
         return Bounds(kind, 0, draw.choice((300, 5_000, 60_000)))
     low_ms = draw.choice((-1_000, 0, 200))
     return Bounds(kind, low_ms, low_ms + draw.choice((100, 300, 1_000)))

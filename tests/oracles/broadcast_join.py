@@ -1,6 +1,7 @@
 """Rows joined to a broadcast table as slow Python, from docs/semantics.md, "Broadcast tables".
 
 Every version and every row is kept for ever, and each row is compared with all versions.
+``answered`` gives the results of a log step by step, ``answered_at_the_end`` those that stand.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from tests.oracles.aligned import LateRow
 from tests.oracles.clock import Judged
+from tests.oracles.join import LEFT, RIGHT, Joined, JoinRun, Rejected
 from tests.oracles.versions import Version, in_order, late_of, results_of, version_of
 from tidemark.core.time.segment import Segment
 
@@ -124,3 +126,22 @@ def answered(segments: Sequence[Segment], spec: Spec) -> BroadcastRun:
     join = _Join(spec)
     join.run.steps = results_of(join, spec.left, spec.right, segments)
     return join.run
+
+
+def answered_at_the_end(spec: Spec, rows: Sequence[Judged], versions: Sequence[Judged]) -> JoinRun:
+    """Return the results of rows with their W, which are final, and the rejected rows.
+
+    It knows neither clock nor segments.
+    """
+    join = _Join(spec)
+    for row in rows:
+        join.take_row(row)
+    for version in versions:
+        join.take_version(version)
+    answers = [each for row in join.waiting for each in join.answer(row)]
+    results = [Joined(*each.places, each.at_ms) for each in answers]
+    run = join.run
+    late = ((LEFT, run.late_left), (RIGHT, run.late_right))
+    rejected = [Rejected(side, each.row[:3], "late") for side, some in late for each in some]
+    many = f"more than {spec.max_pairs} pairs"
+    return JoinRun([results], [], rejected + [Rejected(LEFT, row, many) for row in run.refused])

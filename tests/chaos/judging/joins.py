@@ -10,11 +10,12 @@ from tests.chaos.joining import Join, join_name, joins_of
 from tests.chaos.judging.chains import Log, operator_of
 from tests.chaos.pipelines import END, TOPICS
 from tests.chaos.recorded import Recorded
-from tests.oracles import window_join
+from tests.oracles import broadcast_join, window_join
 from tests.oracles.chain import Result, Row, results
 from tests.oracles.clock import Judged
 from tests.oracles.join import Joined, JoinRun, RowId, gathered, joined, row_id
 from tests.oracles.table_join import answered_at_the_end
+from tidemark.core.rows.copies import own_rows
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan
@@ -24,22 +25,26 @@ from tidemark.testing.in_process import decoded
 Published = dict[str, Any]
 
 _COLUMNS = (OFFSET, SUB_ROW, EVENT_TIME, WATERMARK, "key", "value")
-_SHOWN = ("key", "at", "value", "at_right", "value_right", "_event_time_ms")
+_SHOWN = ("key", "at", "value", "key_right", "at_right", "value_right", "_event_time_ms")
 
 
 class JudgedJoin:
     """A join with the rows that ingest makes of the raw records."""
 
     def __init__(self, plan: Plan, number: int, join: Join, wanted: Log) -> None:
-        """Join the rows of each key; ``wanted``: the rows of the log of the join."""
+        """Join rows; ``wanted``: the rows of the log of the join."""
         self._plan, self._join, self._name = plan, join, join_name(number)
         self.operator = operator_of(plan, self._name)
         left, right = (_rows(self.operator, side, wanted) for side in SIDES)
         self._rows = {row_id(row): row for row in (*left, *right)}
-        runs = [
-            _run(join, *([row for row in rows if row.key == key] for rows in (left, right)))
-            for key in {row.key for row in self._rows.values()}
-        ]
+        self._is_broadcast = join.bounds.kind == "broadcast"
+        if self._is_broadcast:
+            runs = [_run(join, left, right)]
+        else:
+            runs = [
+                _run(join, *([row for row in rows if row.key == key] for rows in (left, right)))
+                for key in {row.key for row in self._rows.values()}
+            ]
         self.results: list[Joined] = [each for run in runs for each in run.standing]
         self._late = Counter((each.side, *each.row[:2]) for run in runs for each in run.rejected)
 
@@ -73,12 +78,13 @@ class JudgedJoin:
     def _shown(self, result: Joined) -> tuple[Any, ...]:
         """Return the columns of a result; those of the key are of the side that is there."""
         left, right = (self._of(each) for each in (result.left, result.right))
-        shows_right = self._join.how not in ("semi", "anti")
+        shown = right if self._join.how not in ("semi", "anti") else ()
         there = left or right
         return (
             there[0],
             *(left[1:] if left else (None, None)),
-            *(right[1:] if right and shows_right else (None, None)),
+            shown[0] if shown and self._is_broadcast else None,
+            *(shown[1:] if shown else (None, None)),
             result.at_ms,
         )
 
@@ -90,7 +96,7 @@ class JudgedJoin:
 
 
 def _run(join: Join, left: Sequence[Judged], right: Sequence[Judged]) -> JoinRun:
-    """Return what slow Python makes of the rows of a key."""
+    """Return what slow Python makes of rows, of one key unless the table is a broadcast one."""
     match join.bounds.kind:
         case "time":
             return joined(join.rules, left, right)
@@ -100,6 +106,9 @@ def _run(join: Join, left: Sequence[Judged], right: Sequence[Judged]) -> JoinRun
             return window_join.joined(join.window_rules, left, right)
         case "table":
             return answered_at_the_end(join.table_rules(*TOPICS), left, right)
+        case "broadcast":
+            rules = join.broadcast_rules(*TOPICS)
+            return broadcast_join.answered_at_the_end(rules, left, right)
 
 
 def judged_joins(
@@ -112,7 +121,7 @@ def judged_joins(
 
 
 def _rows(plan: OperatorPlan, side: str, log: Log) -> list[Judged]:
-    """Return the rows of a side of a join."""
+    """Return the rows of a side of a join, without copies."""
     (stream,) = (
         name for each in plan.operator.inputs if each.name == side for name in each.streams
     )
@@ -121,7 +130,7 @@ def _rows(plan: OperatorPlan, side: str, log: Log) -> list[Judged]:
         for segments in log.values()
         for segment in segments
         if stream in segment.streams
-        for row in segment.streams[stream]
+        for row in own_rows(segment.streams[stream])
         .filter(pl.col("key") != END)
         .select(SOURCE, *_COLUMNS)
         .iter_rows()

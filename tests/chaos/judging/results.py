@@ -48,7 +48,8 @@ def replayed(plan: OperatorPlan, segments: Sequence[Segment]) -> dict[str, list[
         output = task.step(segment)
         assert output.rows == output.accepted + output.late
         for each in plan.published:
-            encoded = encoder_of(each).encode(output[each.port.name])
+            rows = output.frames.get(each.port.name)
+            encoded = encoder_of(each).encode(rows) if rows is not None else ([], [])
             found[each.topic].append([*zip(*encoded, strict=True)])
     return found
 

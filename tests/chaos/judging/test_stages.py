@@ -140,6 +140,7 @@ JOINS = {
     "first": Join(Bounds("first", -200, 100), "left", 3_000, False, SUMS),
     "window": Join(Bounds("window", 500, 1_000), "full", 3_000, True, SUMS),
     "table": Join(Bounds("table", 0, 5_000), "left", 3_000, True, SUMS),
+    "broadcast": Join(Bounds("broadcast", 0, 5_000), "left", 3_000, False, SUMS),
 }
 
 
@@ -174,6 +175,10 @@ def test_a_join_without_a_fault_is_found_right(kind):
         ("table", {"how": "inner"}, "results, sums"),
         ("table", {"bounds": Bounds("table", 0, 300)}, "results, late"),
         ("table", {"lateness_ms": 0}, "results, sums, late"),
+        ("broadcast", {"how": "inner"}, "results, sums"),
+        ("broadcast", {"bounds": Bounds("table", 0, 5_000)}, "results, sums"),
+        ("broadcast", {"bounds": Bounds("broadcast", 0, 300)}, "results, sums, late"),
+        ("broadcast", {"lateness_ms": 0}, "results, sums, late"),
     ],
 )
 def test_it_finds_results_of_a_join_that_plain_python_does_not_give(kind, change, topics):
