@@ -75,9 +75,9 @@ def produced(stack: Stack, topic: str, values: list[bytes]) -> None:
     )
 
 
-def in_process(readings: list[bytes], rules: list[bytes]) -> Found:
+def in_process(readings: list[bytes], rules: list[bytes], keep: str = "10m") -> Found:
     """Return what one process makes of readings and rules."""
-    run = LocalRun(ruled.build("ruled").plan())
+    run = LocalRun(ruled.build("ruled", keep=keep).plan())
     list(run.run({"ruled-readings": readings, "ruled-rules": rules}))
     names = ("alarms", "quiet")
     return {name: shown(run.published[name].every(ROWS).to_dicts()) for name in names}

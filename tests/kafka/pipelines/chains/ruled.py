@@ -6,8 +6,11 @@ import os
 from tidemark import Pipeline, bounded, col
 
 
-def build(name: str, partitions: int = 2, *, arrival: bool = False) -> Pipeline:
-    """Return the pipeline; ``arrival``: adds the alarms of rules that came before the readings."""
+def build(name: str, partitions: int = 2, *, arrival: bool = False, keep: str = "10m") -> Pipeline:
+    """Return the pipeline; ``arrival``: adds the alarms of rules that came before the readings.
+
+    ``keep``: how old a rule may be.
+    """
     pipeline = Pipeline(name, partitions=partitions)
     readings = pipeline.source(
         f"{name}-readings",
@@ -23,7 +26,7 @@ def build(name: str, partitions: int = 2, *, arrival: bool = False) -> Pipeline:
         watermark=bounded("1s"),
         idle_after="1h",
     ).key_by("rule")
-    table = rules.table(keep="10m", deleted=col("op") == "d").broadcast()
+    table = rules.table(keep=keep, deleted=col("op") == "d").broadcast()
     on = (col("kind") == col("kind_right")) & (col("value") > col("above"))
     readings.join(table, on=on).to("alarms")
     readings.join(table, on=on, how="anti").to("quiet")
