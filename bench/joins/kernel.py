@@ -1,8 +1,8 @@
 """Joins for ``bench.operators``: rows per second of both inputs together, and bytes of state.
 
-Half of the rows of a segment are of each input, out of order but never late.  The clock moves with
-each segment.  So a step is all that a task does: search, publish, purge, and collect the changes.
-Seconds are CPU time of the process.
+Half of the rows of a segment are of each input, out of order but never late; of a broadcast table,
+a few are versions.  The clock moves with each segment.  So a step is all that a task does: search,
+publish, purge, and collect the changes.  Seconds are CPU time of the process.
 """
 
 import time
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from bench.meter import rows_of
+from tidemark.core.operators.joins.broadcast.operator import BroadcastJoin
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import StreamJoin
 from tidemark.core.operators.joins.table_join import TableJoin, Wait
@@ -25,6 +26,7 @@ from tidemark.serde.frames import encode_frame
 
 COLUMNS: dict[str, pl.DataType] = {"key": pl.Int64(), "price": pl.Float64()}
 LEFT, RIGHT = Side("left", COLUMNS, {"price": "price"}), Side("right", COLUMNS, {"price": "quote"})
+RULES = Side("right", COLUMNS, {"key": "rule", "price": "quote"})
 
 _DISORDER_MS = 2_000
 _ROWS_PER_S = 10_000
@@ -33,12 +35,17 @@ _WEEK_MS = 7 * 86_400_000
 
 @dataclass(frozen=True)
 class JoinCase:
-    """A join, its number of keys, and the rows of the right input that it has before."""
+    """A join, its number of keys, and the rows of the right input that it has before.
+
+    ``versions``: how many rows of a segment are of the right input, of the keys that it has before.
+    None: half of the rows, of all keys.
+    """
 
     name: str
     body: Body
     keys: int
     opening: int = 0
+    versions: int | None = None
 
 
 def cases() -> Iterator[tuple[str, Callable[[], JoinCase]]]:
@@ -51,6 +58,9 @@ def cases() -> Iterator[tuple[str, Callable[[], JoinCase]]]:
         yield "table", partial(_table, keys, opening)
     yield "table", partial(_table, 10_000, 0, wait="arrival")
     yield "table", partial(_table, 10_000, 0, on_close=True, lateness_ms=10_000)
+    yield "broadcast", partial(_broadcast, 1_000, pl.col("key") == pl.col("rule"), "by key")
+    over = pl.col("price") > pl.col("quote") + 0.9
+    yield "broadcast", partial(_broadcast, 100, over, "compared with all")
 
 
 def _join(how: Kind, keys: int, *, on_close: bool = False, lateness_ms: int = 0) -> JoinCase:
@@ -77,6 +87,12 @@ def _table(
     return JoinCase(f"table{options}", body, keys, opening)
 
 
+def _broadcast(rules: int, condition: pl.Expr, which: str) -> JoinCase:
+    """Return a join with rules; ``which``: of them a row meets."""
+    body = BroadcastJoin(("key",), ("key",), LEFT, RULES, "inner", _WEEK_MS, condition)
+    return JoinCase(f"broadcast, {rules:,} rules, {which}", body, 10_000, rules, versions=20)
+
+
 def measured(case: JoinCase, count: int, segment: int) -> str:
     """Return a line of the table."""
     body, state = case.body, case.body.open()
@@ -86,7 +102,7 @@ def measured(case: JoinCase, count: int, segment: int) -> str:
         state.changes()
     before_ms, results, steps_s = NEVER_MS, 0, []
     for first in range(0, count, segment):
-        sides = _sides(draw, first, segment, case.keys)
+        sides = _sides(draw, first, segment, case)
         clock_ms = (first + segment) * 1_000 // _ROWS_PER_S - _DISORDER_MS
         start_s = time.process_time()
         processed = body.process(sides, state)
@@ -104,24 +120,31 @@ def measured(case: JoinCase, count: int, segment: int) -> str:
     )
 
 
-def _sides(draw: np.random.Generator, first: int, count: int, keys: int) -> Frames:
+def _sides(draw: np.random.Generator, first: int, count: int, case: JoinCase) -> Frames:
     """Return the rows of a segment: those of the right input come first in the log."""
-    made = {}
-    for number, side in enumerate((RIGHT.name, LEFT.name)):
-        each = count // 2
-        now_ms = (first + np.arange(each) * 2) * 1_000 // _ROWS_PER_S
+    half = count // 2
+    sizes = {RIGHT.name: half, LEFT.name: half}
+    keys = dict.fromkeys(sizes, case.keys)
+    if case.versions is not None:
+        sizes = {RIGHT.name: case.versions, LEFT.name: count - case.versions}
+        keys[RIGHT.name] = case.opening
+    made, order = {}, 0
+    for side, each in sizes.items():
+        now_ms = (first + np.arange(each) * count // each) * 1_000 // _ROWS_PER_S
         at_ms = now_ms - draw.integers(0, _DISORDER_MS, each)
-        values = {"key": draw.integers(0, keys, each), "price": draw.random(each)}
+        values = {"key": draw.integers(0, keys[side], each), "price": draw.random(each)}
         rows = rows_of(at_ms, now_ms - _DISORDER_MS, values, COLUMNS)
         made[side] = rows.with_columns(
-            pl.lit(f"{side}/0").alias(SOURCE), pl.Series(ORDER, number * each + np.arange(each))
+            pl.lit(f"{side}/0").alias(SOURCE), pl.Series(ORDER, order + np.arange(each))
         )
+        order += each
     return made
 
 
 def _opening(first: int, stop: int) -> Frames:
     """Return one row of the right input for each key from first to stop - 1."""
-    values = {"key": np.arange(first, stop), "price": np.ones(stop - first)}
+    prices = np.random.default_rng(first).random(stop - first)
+    values = {"key": np.arange(first, stop), "price": prices}
     at_ms = np.full(stop - first, -_DISORDER_MS)
     rows = rows_of(at_ms, np.full(stop - first, NEVER_MS), values, COLUMNS)
     rows = rows.with_columns(pl.Series(ORDER, np.arange(stop - first)))
