@@ -57,6 +57,8 @@ ALLOWED = {
     ("aggregates/exact_sum.py", "_of_block"): "places of limbs, at most 66",
     ("aggregates/exact_squares.py", "_of_block"): "places of limbs, at most 132",
     ("operators/waiting_rows.py", "_run"): "blocks of rows",
+    ("operators/patterns/rules/periods.py", "periods_of"): "rules that count in a stretch of time",
+    ("operators/patterns/rules/state.py", "apply"): "rules that begin to count",
     ("operators/patterns/partial.py", "unpacked"): "keys with partial matches that have such rows",
     ("operators/patterns/key_run.py", "run"): "rows that a partial match may take, or that end one",
     ("operators/patterns/key_runs.py", "run_keys"): "keys with such rows, and those rows",

@@ -223,23 +223,43 @@ class KeyedStream:
 
     def match(
         self,
-        pattern: "Sequence",
+        pattern: "Sequence | BroadcastTable",
         *,
-        skip: "SkipName | SkipTo" = "past_last",
+        skip: "SkipName | SkipTo | None" = None,
         max_partial: int = MAX_PARTIAL,
+        rule: str | None = None,
+        max_within: Duration | None = None,
+        wait: Wait = "event_time",
     ) -> "Matches":
         """Find rows of each key that follow each other: ``match(sequence(...).within("10m"))``.
 
-        ``skip``: where the next match begins: "past_last", "to_next", ``to_first("step")``,
-        ``to_last("step")``, or anywhere with "none".  ``max_partial``: how many partial matches a
-        key may have; the oldest rows of more are late.
+        ``skip``: where the next match begins: "past_last", the default, "to_next",
+        ``to_first("step")``, ``to_last("step")``, or anywhere with "none".  ``max_partial``: how
+        many partial matches a key may have; the oldest rows of more are late.
+
+        The patterns may also be rules, the versions of a broadcast table:
+        ``match(rules.broadcast(), rule="rule", max_within="1h")``.  ``rule``: the column with a
+        rule as JSON.  ``max_within``: the longest time of a rule.  ``wait``: a rule counts from its
+        event time on, or with "arrival" from the clock on at which it comes.
 
         Raises:
             PipelineError: the pattern has no time, a condition is not one Boolean of a row,
-                ``skip`` cannot move on, or rows replace each other or are late.
+                ``skip`` cannot move on, rows replace each other or are late, or an option does not
+                fit.
         """
+        from tidemark.language.joins.broadcast import BroadcastTable
         from tidemark.language.patterns.matches import matches
+        from tidemark.language.patterns.rules import matches_of_rules
 
+        if isinstance(pattern, BroadcastTable):
+            return matches_of_rules(
+                self, pattern, skip, max_partial, text=rule, max_within=max_within, wait=wait
+            )
+        if rule is not None or max_within is not None or wait != "event_time":
+            raise PipelineError(
+                "match: rule, max_within and wait are options of rules; pass a broadcast table, or "
+                "leave them out"
+            )
         rows = KeyedNode(self.node, self.key)
         return matches(self.dataflow, rows, pattern, skip, max_partial)
 

@@ -34,13 +34,14 @@ from tidemark.core.windows.window import Session, Sliding
 from tidemark.errors import PipelineError
 from tidemark.plan.columns_read import columns_read, columns_used
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import KeyedNode, Node
+from tidemark.plan.logical import KeyedNode, Node, RulesStage
 from tidemark.plan.names import log_topic, source_text
 from tidemark.plan.operators.joins import join_operator, require_one_key, table_sources
 from tidemark.plan.operators.late import late_operator
 from tidemark.plan.operators.patterns import pattern_operator
 from tidemark.plan.operators.replacing import body_on, handing_on
 from tidemark.plan.operators.rows import ordered_operator, rows_operator
+from tidemark.plan.operators.rules import rules_operator
 from tidemark.plan.operators.stages import derived_plan, longest_window_ms, with_stages
 from tidemark.plan.operators.two_phases import why_one_task
 from tidemark.plan.outputs import (
@@ -223,7 +224,9 @@ def _operator(
         used = columns_used(output, streams)
         return join_operator(dataflow, output, read, log_of[stream.name], used)
     if isinstance(output, PatternOutput):
-        return pattern_operator(dataflow, output, stream, log_of[stream.name])
+        if isinstance(output.stage, RulesStage):
+            return rules_operator(dataflow, output, output.stage, read, log_of[stream.name])
+        return pattern_operator(dataflow, output, output.stage, stream, log_of[stream.name])
     windowed = output.windowed
     results, late, changelog = output_topics(dataflow.name, output.name)
     operator = Operator(

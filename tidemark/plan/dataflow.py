@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from tidemark.core.time.raw_topics import covers
 from tidemark.errors import PipelineError
-from tidemark.plan.logical import SIDES, Node
+from tidemark.plan.logical import SIDES, Node, RulesStage
 from tidemark.plan.names import generations_topic, retried_topic, source_text, stats_topic
-from tidemark.plan.outputs import AnyOutput, JoinOutput
+from tidemark.plan.outputs import AnyOutput, JoinOutput, PatternOutput
 
 Paths = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -90,4 +90,6 @@ def topics_of(pipeline: str, output: AnyOutput) -> tuple[str, ...]:
     results, late, changelog = output_topics(pipeline, output.name)
     if isinstance(output, JoinOutput):
         return results, *(f"{late}-{side}" for side in SIDES), changelog
+    if isinstance(output, PatternOutput) and isinstance(output.stage, RulesStage):
+        return results, late, f"{late}-rules", changelog
     return results, late, changelog

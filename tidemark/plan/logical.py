@@ -31,10 +31,13 @@ Accumulation = Literal["accumulating", "discarding"]
 After = Literal["final", "every"]
 Relation = Literal["time", "keep"]
 SIDES = ("left", "right")
+RULE_SIDES = ("rows", "rules")
 MAX_PAIRS = 1_000_000
 """The number of pairs that a row of a join may have, unless the user says another."""
 MAX_PARTIAL = 1000
 """The number of partial matches that a key may have, unless the user says another."""
+MAX_RULES = 1_000
+"""The number of rules that a match may have, unless the user says another for their table."""
 Window = Hopping | Calendar | Same | Sliding | Session
 
 
@@ -254,6 +257,53 @@ class PatternStage:
         """The stream that has the rows."""
         return (KeyedNode(self.node, self.key),)
 
+    @property
+    def within_ms(self) -> int:
+        """How long after a row its results may be."""
+        return self.pattern.within_ms
+
+
+@dataclass(frozen=True, eq=False)
+class RulesStage:
+    """The matches of rules in the rows of each key, or their timeouts; they are a stream.
+
+    ``inputs``: the stream that has the rows, and the table.  ``text``: the column of the table with
+    the rules.  ``steps``: the names that ``values`` are of.  The other fields are those of
+    ``RuleMatch`` and of its ``Rules``.
+    """
+
+    inputs: tuple[KeyedNode, ...]
+    text: str
+    keep_ms: int
+    wait: Wait
+    deleted: pl.Expr | None
+    max_rows: int
+    max_within_ms: int
+    max_partial: int
+    steps: tuple[str, ...]
+    values: Mapping[str, StepValue]
+    timeouts: bool = False
+
+    @property
+    def node(self) -> Node:
+        """The stream that has the rows."""
+        return self.inputs[0].node
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key columns of the rows."""
+        return self.inputs[0].key
+
+    @property
+    def table(self) -> KeyedNode:
+        """The broadcast table, with its one key column: the name of a rule."""
+        return self.inputs[1]
+
+    @property
+    def within_ms(self) -> int:
+        """How long after a row its results may be."""
+        return self.max_within_ms
+
 
 @dataclass(frozen=True, eq=False)
 class LateStage:
@@ -268,4 +318,4 @@ class LateStage:
 
 
 AnyJoinStage = JoinStage | TableStage
-AnyStage = Stage | OrderedStage | AnyJoinStage | PatternStage | LateStage
+AnyStage = Stage | OrderedStage | AnyJoinStage | PatternStage | RulesStage | LateStage

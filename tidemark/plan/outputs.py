@@ -12,6 +12,7 @@ from tidemark.plan.logical import (
     Node,
     OrderedStage,
     PatternStage,
+    RulesStage,
     WindowDefinition,
 )
 
@@ -117,12 +118,12 @@ class PatternOutput:
 
     name: str
     format: Format
-    stage: PatternStage
+    stage: PatternStage | RulesStage
     results: Node | None = None
 
     @property
     def inputs(self) -> tuple[KeyedNode, ...]:
-        """The stream that has the rows."""
+        """The stream that has the rows; of rules, also their table."""
         return self.stage.inputs
 
 

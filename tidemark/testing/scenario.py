@@ -159,7 +159,7 @@ class Scenario(ABC):
         self._operator(name)
         self._settle()
         _, topic, _ = output_topics(self.plan.pipeline, name)
-        topics = {topic, *(f"{topic}-{side}" for side in SIDES)}
+        topics = {topic, *(f"{topic}-{side}" for side in (*SIDES, "rules"))}
         late = [each for it in self.plan.operators for each in it.published if each.topic in topics]
         return [record for each in late for record in self._records(each)]
 

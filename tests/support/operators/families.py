@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.support import toy
-from tests.support.joins import broadcasts
+from tests.support.joins import broadcasts, rules
 from tests.support.logs import COLUMNS, EventLog
 from tests.support.operators import (
     aligned,
@@ -230,6 +230,14 @@ def _broadcast_join(draw: st.DrawFn, log: EventLog) -> Case:
     return Case(broadcasts.operator(draw(broadcasts.specs())), log.segments)
 
 
+def _rules(draw: st.DrawFn, log: EventLog) -> Case:
+    """Draw rows of one topic matched by rules of another."""
+    spec = draw(rules.rules_specs())
+    segments = tuple(rules.with_rules(segment, spec) for segment in log.segments)
+    operator = rules.operator(spec, timeouts=draw(st.booleans()))
+    return Case(operator, segments, closes=spec.wait == "event_time", forgets=False)
+
+
 def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw windows of another family that withdraw the panes that they replace."""
     kinds = ("hopping", "sliding", "early_aligned", "early_sliding")
@@ -299,6 +307,7 @@ FAMILIES: Mapping[str, Family] = {
     "slots": _slots,
     "table_join": _table_join,
     "broadcast_join": _broadcast_join,
+    "rules": _rules,
 }
 
 _ACCUMULATING: Mapping[str, Family] = {
@@ -322,6 +331,7 @@ _OTHERS = (
     *("join", "window_join", "gathering_join", "session_join", "table_join"),
     "broadcast_join",
     "pattern",
+    "rules",
 )
 AGGREGATING = [name for name in FAMILIES if name not in _OTHERS]
 """The families whose aggregates a test can replace."""

@@ -17,7 +17,7 @@ from tidemark.language.absent import absent
 from tidemark.language.joins.joined_stream import JoinedStream, require_no_field
 from tidemark.language.joins.sides import is_on_close, lateness_of, results_of, two_sides
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.broadcast_stage import BroadcastStage
+from tidemark.plan.broadcast_stage import MAX_ROWS, BroadcastStage
 from tidemark.plan.dataflow import Dataflow
 from tidemark.plan.logical import KeyedNode, Node
 
@@ -32,7 +32,7 @@ class BroadcastTable:
     """A table for the rows of every key; ``Table.broadcast`` makes one."""
 
     table: "Table"
-    max_rows: int
+    max_rows: int | None
 
     def __repr__(self) -> str:
         return f"BroadcastTable(key: {', '.join(self.table.stream.key)})"
@@ -87,7 +87,7 @@ def joined_with_broadcast(
         on_close=False,
         deleted=table.deleted,
         condition=on,
-        max_rows=broadcast.max_rows,
+        max_rows=broadcast.max_rows or MAX_ROWS,
         max_pairs=max_pairs,
     )
     return JoinedStream(stream.dataflow, Node(columns, stage=stage), stage)

@@ -24,7 +24,6 @@ from tidemark.language.joins.sides import (
 )
 from tidemark.language.joins.tombstones import with_tombstones
 from tidemark.language.keyed import KeyedStream
-from tidemark.plan.broadcast_stage import MAX_ROWS
 from tidemark.plan.logical import Node, TableStage
 from tidemark.serde.formats.source_format import DebeziumFormat
 
@@ -40,15 +39,17 @@ class Table:
     def __repr__(self) -> str:
         return f"Table(key: {', '.join(self.stream.key)})"
 
-    def broadcast(self, *, max_rows: int = MAX_ROWS) -> BroadcastTable:
-        """Return the table for a ``join`` in which each row meets the versions of all keys.
+    def broadcast(self, *, max_rows: int | None = None) -> BroadcastTable:
+        """Return the table for rows of every key, in ``join`` or, as rules, in ``match``.
 
-        ``max_rows``: the number of keys that it may have.  Each partition holds all of them.
+        ``max_rows``: the number of keys that it may have, by default 100,000, of rules 1,000.  Each
+        partition holds all of them.
 
         Raises:
             PipelineError: ``max_rows`` is not a positive integer.
         """
-        require_count(max_rows, "broadcast(max_rows)")
+        if max_rows is not None:
+            require_count(max_rows, "broadcast(max_rows)")
         return BroadcastTable(self, max_rows)
 
     if not TYPE_CHECKING:  # type checkers know the attributes that there are

@@ -3,15 +3,18 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tidemark.core.operators.operator import Body
 from tidemark.core.operators.patterns.results import MATCHED
 from tidemark.core.operators.ports import late_port, shown_key
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
+from tidemark.errors import PipelineError
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import Format, Node, PatternStage
+from tidemark.plan.logical import Format, Node, PatternStage, RulesStage
 from tidemark.plan.operators.late import late_node
 from tidemark.plan.operators.patterns import pattern_body
+from tidemark.plan.operators.rules import rules_body
 from tidemark.plan.outputs import PatternOutput
 from tidemark.serde.avro_results import record_schema
 
@@ -20,12 +23,14 @@ from tidemark.serde.avro_results import record_schema
 class MatchedStream(Stream):
     """What a pattern finds: the key, values of the rows of a match, and ``_rows``."""
 
-    stage: PatternStage
+    stage: PatternStage | RulesStage
 
     def __repr__(self) -> str:
         kind = "timeouts of " if self.stage.timeouts else ""
-        steps = ", ".join(step.name for step in self.stage.pattern.steps)
-        return f"MatchedStream({kind}{steps}: {', '.join(self.node.columns)})"
+        found = "rules"
+        if isinstance(self.stage, PatternStage):
+            found = ", ".join(step.name for step in self.stage.pattern.steps)
+        return f"MatchedStream({kind}{found}: {', '.join(self.node.columns)})"
 
     @cached_property
     def timeouts(self) -> "MatchedStream":
@@ -40,8 +45,14 @@ class MatchedStream(Stream):
         """The stream of the late rows, as ``late`` of aggregated streams.
 
         Raises:
-            PipelineError: a column has the name of a column that is added.
+            PipelineError: a column has the name of a column that is added, or the patterns are
+                rules.
         """
+        if not isinstance(self.stage, PatternStage):
+            raise PipelineError(
+                "late: matches of rules have no such stream; publish them with to(), which "
+                "publishes late rows on a topic"
+            )
         return Stream(self.dataflow, late_node(replace(self.stage, values={}, timeouts=False)))
 
     def to(self, name: str, format: Format = "json") -> None:  # noqa: A002 - the word users know
@@ -56,18 +67,26 @@ class MatchedStream(Stream):
         key = self.stage.key
         require_rows(self.dataflow, self.node.columns, shown_key(key), name, format, by_id=True)
         if format == "avro":
-            results, *_ = pattern_body(self.stage).outputs
+            results, *_ = _body(self.stage).outputs
             record_schema(f"{self.dataflow.name}.{name}", results)
             late = late_port(key, self.stage.node.columns)
             record_schema(f"{self.dataflow.name}.{name}.late", late)
         self.dataflow.add_output(PatternOutput(name, format, self.stage))
 
 
-def matched(dataflow: Dataflow, stage: PatternStage, *, timeouts: bool = False) -> MatchedStream:
+def matched(
+    dataflow: Dataflow, stage: PatternStage | RulesStage, *, timeouts: bool = False
+) -> MatchedStream:
     """Return the stream of the results of a stage, or of its timeouts."""
     stage = replace(stage, timeouts=timeouts)
-    results, *_ = pattern_body(stage).outputs
+    results, *_ = _body(stage).outputs
     hidden = (ID, EVENT_TIME_MS)
     columns = {name: dtype for name, dtype in results.columns.items() if name not in hidden}
     assert MATCHED in columns, "each result lists its rows"
     return MatchedStream(dataflow, Node(columns, stage=stage), stage)
+
+
+def _body(stage: PatternStage | RulesStage) -> Body:
+    if isinstance(stage, RulesStage):
+        return rules_body(stage, "")
+    return pattern_body(stage)

@@ -8,7 +8,7 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction, Aggregation
 from tidemark.core.operators.patterns.pattern import Skip
-from tidemark.core.operators.patterns.results import MATCHED
+from tidemark.core.operators.patterns.results import FIRST, LAST, MATCHED, RULE
 from tidemark.core.operators.patterns.step_values import OfRows, StepValue, Value, step_columns
 from tidemark.core.operators.ports import ALL, shown_columns, shown_key
 from tidemark.core.operators.rows import row_fields
@@ -22,7 +22,7 @@ from tidemark.language.patterns.sequence import Sequence
 from tidemark.language.patterns.step import Never, SkipTo
 from tidemark.plan.columns_read import names_in
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import KeyedNode, PatternStage
+from tidemark.plan.logical import KeyedNode, PatternStage, RulesStage
 from tidemark.plan.names import require_new_columns
 from tidemark.plan.operators.late import require_not_late
 from tidemark.plan.operators.replacing import require_rows_that_stay
@@ -35,10 +35,10 @@ class Matches:
     """The matches of a pattern, without values of their rows yet."""
 
     dataflow: Dataflow
-    stage: PatternStage
+    stage: PatternStage | RulesStage
 
     def __repr__(self) -> str:
-        return f"Matches({', '.join(step.name for step in self.stage.pattern.steps)})"
+        return f"Matches({', '.join(self._steps) or 'rules'})"
 
     if not TYPE_CHECKING:  # type checkers know the methods that there are
 
@@ -58,14 +58,28 @@ class Matches:
                 suit its column, or a name is taken.
         """
         shown: dict[str, StepValue] = {}
+        named = self._with_steps(values)
         for name, value in values.items():
             self._require_free(name)
-            shown[name] = self._value(name, value)
+            shown[name] = named._value(name, value)
         require_new_columns(list(values), "select")
-        return matched(self.dataflow, replace(self.stage, values=shown))
+        return matched(self.dataflow, replace(named.stage, values=shown))
+
+    def _with_steps(self, values: Mapping[str, str | AggregateFunction]) -> "Matches":
+        """Return the matches, of rules with the names of steps that values name: any name may be.
+
+        ``first`` and ``last`` are no steps: they are the first and the last row of a match.
+        """
+        if isinstance(self.stage, PatternStage):
+            return self
+        used = [name for value in values.values() for name in names_in(value)]
+        steps = dict.fromkeys(name.partition(".")[0] for name in used)
+        kept = tuple(name for name in steps if name not in (FIRST, LAST))
+        return replace(self, stage=replace(self.stage, steps=kept))
 
     def _require_free(self, name: str) -> None:
-        if name in (*row_fields(by_id=True), MATCHED):
+        rule = () if isinstance(self.stage, PatternStage) else (RULE,)
+        if name in (*row_fields(by_id=True), MATCHED, *rule):
             raise PipelineError(
                 f"select({name}): it clashes with a field of every match; choose another name"
             )
@@ -79,13 +93,15 @@ class Matches:
         if not callable(getattr(value, "parts", None)):
             raise PipelineError(
                 f"{what}: {as_written(value)} is not a column of a step, such as "
-                f'"{self._steps[0]}.{self._example}", or an aggregate of its rows'
+                f'"{self._example}", or an aggregate of its rows'
             )
         return self._aggregate(name, value, what)
 
     @property
     def _steps(self) -> list[str]:
-        return [step.name for step in self.stage.pattern.steps]
+        if isinstance(self.stage, PatternStage):
+            return [step.name for step in self.stage.pattern.steps]
+        return [*self.stage.steps]
 
     @property
     def _columns(self) -> dict[str, pl.DataType]:
@@ -93,14 +109,17 @@ class Matches:
 
     @property
     def _example(self) -> str:
-        return next(iter(self._columns))
+        return f"{self._steps[0] if self._steps else LAST}.{next(iter(self._columns))}"
 
     def _column(self, text: str, what: str) -> Value:
         step, dot, column = text.partition(".")
+        if dot and step in (FIRST, LAST) and isinstance(self.stage, RulesStage):
+            require_column(column, self._columns, f"{what}={text!r}")
+            return Value(None, column, first=step == FIRST)
         if not dot or step not in self._steps:
             raise PipelineError(
                 f"{what}: {text!r} is not a column of a step; the steps are "
-                f"{', '.join(self._steps)}: write {f'{self._steps[0]}.{self._example}'!r}"
+                f"{', '.join(self._steps)}: write {self._example!r}"
             )
         require_column(column, self._columns, f"{what}={text!r}")
         return Value(self._steps.index(step), column)
@@ -118,7 +137,7 @@ class Matches:
             known = ", ".join(self._steps)
             raise PipelineError(
                 f"{what}: {function} names no step; the steps are {known}: write a column as "
-                f"{f'{self._steps[0]}.{self._example}'!r}, or {self._steps[0]!r} for its rows"
+                f"{self._example!r}, or {self._steps[0]!r} for its rows"
             )
         aggregation = Aggregation({name: function}, own)
         if aggregation.user_functions:
@@ -150,24 +169,31 @@ def matches(
             f"match: {as_written(pattern)} is not a pattern; write sequence(...) or absence(...)"
         )
     require_count(max_partial, "match(max_partial)")
+    require_rows(rows)
+    columns = shown_columns(rows.node.columns)
+    _require_names(pattern, columns)
+    core = pattern.in_core(_skip(skip))
+    _require_conditions(pattern, columns)
+    return Matches(dataflow, PatternStage(rows.node, rows.key, core, {}, max_partial))
+
+
+def require_rows(rows: KeyedNode) -> None:
+    """Raise PipelineError if the rows of a keyed stream cannot be matched."""
     if rows.key == (ALL,):
         raise PipelineError("match: key_by() has no column; name those that rows have in common")
     require_rows_that_stay([rows.node], "match")
     require_not_late(rows.node, "match")
-    columns = shown_columns(rows.node.columns)
-    _require_names(pattern, columns)
     for name in shown_key(rows.key):
         if name in (*row_fields(by_id=True), MATCHED):
             raise PipelineError(
                 f"match: column {name!r} of the key clashes with a field of every match; rename it "
                 "in key_by()"
             )
-    core = pattern.in_core(_skip(skip))
-    _require_conditions(pattern, columns)
-    return Matches(dataflow, PatternStage(rows.node, rows.key, core, {}, max_partial))
 
 
 def _skip(skip: object) -> Skip:
+    if skip is None:
+        return Skip()
     if isinstance(skip, SkipTo):
         return Skip(skip.to, skip.step)
     if skip not in get_args(SkipName):

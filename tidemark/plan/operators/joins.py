@@ -26,8 +26,16 @@ from tidemark.errors import PipelineError
 from tidemark.plan.broadcast_stage import BroadcastStage
 from tidemark.plan.columns_read import columns_of
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import MAX_PAIRS, SIDES, AnyJoinStage, JoinStage, Node, TableStage
-from tidemark.plan.outputs import AnyOutput, JoinOutput, advances
+from tidemark.plan.logical import (
+    MAX_PAIRS,
+    SIDES,
+    AnyJoinStage,
+    JoinStage,
+    Node,
+    RulesStage,
+    TableStage,
+)
+from tidemark.plan.outputs import AnyOutput, JoinOutput, PatternOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.static_table import KEEP_MS
 from tidemark.plan.texts import aggregates_text, columns_text
@@ -163,11 +171,15 @@ def join_body(
 
 
 def _deleted(stage: TableStage) -> pl.Expr | None:
-    """Return which versions of a table delete their keys."""
-    if not _has_tombstones(stage):
-        return stage.deleted
+    return deleted_versions(stage.inputs[1].node, stage.deleted)
+
+
+def deleted_versions(table: Node, deleted: pl.Expr | None) -> pl.Expr | None:
+    """Return which versions of a table delete their keys; ``deleted``: as users say."""
+    if TOMBSTONE not in table.columns:
+        return deleted
     mark = pl.col(TOMBSTONE)
-    return mark if stage.deleted is None else mark | stage.deleted.fill_null(value=False)
+    return mark if deleted is None else mark | deleted.fill_null(value=False)
 
 
 def _has_tombstones(stage: TableStage) -> bool:
@@ -179,7 +191,8 @@ def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
     return frozenset(
         node
         for output in outputs
-        if isinstance(output, JoinOutput) and isinstance(output.stage, TableStage)
+        if isinstance(output, JoinOutput | PatternOutput)
+        if isinstance(output.stage, TableStage | RulesStage)
         for node in output.stage.inputs[1].node.ancestors()
         if node.source is not None
     )

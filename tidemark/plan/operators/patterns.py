@@ -7,6 +7,7 @@ import polars as pl
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.patterns.operator import PatternMatch
 from tidemark.core.operators.patterns.pattern import Pattern, Skip, Step
+from tidemark.core.operators.patterns.results import FIRST, LAST
 from tidemark.core.operators.patterns.step_values import StepValue, Value
 from tidemark.core.operators.patterns.timeouts import PatternTimeouts
 from tidemark.core.operators.ports import LATE, ROWS, Input
@@ -21,10 +22,9 @@ from tidemark.plan.texts import columns_text
 
 
 def pattern_operator(
-    dataflow: Dataflow, output: PatternOutput, stream: StreamPlan, log: str
+    dataflow: Dataflow, output: PatternOutput, stage: PatternStage, stream: StreamPlan, log: str
 ) -> OperatorPlan:
     """Return the operator that matches a pattern in ``stream``; ``log``: its topic."""
-    stage = output.stage
     results, late, changelog = output_topics(dataflow.name, output.name)
     topics = {ROWS: "" if output.results else results, LATE: late}
     operator = Operator(
@@ -90,14 +90,15 @@ def _described(stage: PatternStage) -> str:
     if stage.max_partial != MAX_PARTIAL:
         text += f", at most {stage.max_partial:,} partial matches a key"
     steps = tuple(step.name for step in stage.pattern.steps)
-    shown = (f"{name}={_value_text(value, steps)}" for name, value in stage.values.items())
+    shown = (f"{name}={value_text(value, steps)}" for name, value in stage.values.items())
     return ", ".join([text, *shown])
 
 
-def _value_text(value: StepValue, steps: tuple[str, ...]) -> str:
+def value_text(value: StepValue, steps: tuple[str, ...]) -> str:
     """Return a value of results as a user writes it."""
     if isinstance(value, Value):
-        return f'"{steps[value.step]}.{value.column}"'
+        step = (FIRST if value.first else LAST) if value.step is None else steps[value.step]
+        return f'"{step}.{value.column}"'
     return str(value.function)
 
 

@@ -25,6 +25,7 @@ from tidemark.plan.logical import (
     Node,
     OrderedStage,
     PatternStage,
+    RulesStage,
     Stage,
     TableStage,
 )
@@ -32,6 +33,7 @@ from tidemark.plan.names import LONGEST_TOPIC, progress_topic, stage_name
 from tidemark.plan.operators.joins import bounds_name, gathering_name, reach_ms
 from tidemark.plan.operators.late import late_output
 from tidemark.plan.operators.patterns import pattern_name
+from tidemark.plan.operators.rules import rules_name
 from tidemark.plan.operators.two_phases import in_two_phases, is_in_two_phases, partials_parts
 from tidemark.plan.outputs import AnyOutput, JoinOutput, OrderedOutput, Output, PatternOutput
 from tidemark.plan.physical import DerivedPlan, Plan
@@ -103,7 +105,7 @@ def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOu
         return late_output(node, stage, name, partitions)
     if isinstance(stage, JoinStage | TableStage):
         return JoinOutput(name, "json", replace(stage, on_close=False), node)
-    if isinstance(stage, PatternStage):
+    if isinstance(stage, PatternStage | RulesStage):
         return PatternOutput(name, "json", stage, node)
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
@@ -119,8 +121,9 @@ def _parts(stage: AnyStage) -> tuple[str, ...]:
         return key, f"{stage.how}-join", bounds_name(stage), *gathering_name(stage)
     if isinstance(stage, LateStage):
         return key, *_late_parts(stage.of), "late"
-    if isinstance(stage, PatternStage):
-        return key, *pattern_name(stage), "timeouts" if stage.timeouts else "matches"
+    if isinstance(stage, PatternStage | RulesStage):
+        names = rules_name(stage) if isinstance(stage, RulesStage) else pattern_name(stage)
+        return key, *names, "timeouts" if stage.timeouts else "matches"
     if isinstance(stage, OrderedStage):
         return key, *stage.rule.name_parts
     values = "-".join(stage.aggregation.aggregates)
@@ -162,7 +165,7 @@ def _window_ms(output: AnyOutput) -> int:
     if isinstance(output, JoinOutput):
         return reach_ms(output.stage)
     if isinstance(output, PatternOutput):
-        return output.stage.pattern.within_ms
+        return output.stage.within_ms
     if not isinstance(output, Output):
         return 0
     windowed = output.windowed

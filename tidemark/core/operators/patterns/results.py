@@ -10,8 +10,8 @@ import polars as pl
 
 from tidemark.core.aggregates.aggregate import AggregateFunction
 from tidemark.core.aggregates.lists import unflattened
-from tidemark.core.aggregates.stable_hash import mixed
-from tidemark.core.operators.identity import Ids, hex_texts, ids_of_rows
+from tidemark.core.aggregates.stable_hash import mixed, stable_hashes
+from tidemark.core.operators.identity import Ids, hex_texts, ids_of_pairs, ids_of_rows
 from tidemark.core.operators.operator import Numbers
 from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.partial import STEP_BITS
@@ -27,6 +27,12 @@ from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.state.blocks import lines_or_null
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
+
+RULE = "rule"
+"""Column of a result: the rule that found it, if patterns are rules."""
+
+FIRST, LAST = "first", "last"
+"""Names that no step of a rule has: the first and the last row of a result."""
 
 MATCHED = "_rows"
 """Column of a result: its rows in order, with the step that each took and its raw record."""
@@ -53,12 +59,17 @@ class _Flat(NamedTuple):
 
 @dataclass(frozen=True)
 class MatchResults:
-    """Makes results; ``steps``: names; ``values``: by name in a result; ``columns``: of a row."""
+    """Makes results.
+
+    ``steps``: names; ``values``: by name in a result; ``columns``: of a row; ``rule``: the type of
+    RULE, None for patterns that are no rules.
+    """
 
     key: tuple[str, ...]
     steps: tuple[str, ...]
     values: Mapping[str, StepValue]
     columns: Mapping[str, pl.DataType]
+    rule: pl.DataType | None = None
 
     def port(self, name: str) -> Port:
         """Return the port of matches or timeouts: none lies behind the clock."""
@@ -81,7 +92,8 @@ class MatchResults:
     def shown(self) -> dict[str, pl.DataType]:
         """The columns of a result, with types."""
         key = {name: self.columns[name] for name in shown_key(self.key)}
-        own = text_types({**key, **self._types})
+        rule = {} if self.rule is None else {RULE: self.rule}
+        own = text_types({**key, **rule, **self._types})
         return {ID: pl.String(), **own, MATCHED: pl.List(_ROW), EVENT_TIME_MS: pl.Int64()}
 
     @cached_property
@@ -109,8 +121,8 @@ class MatchResults:
             for step, functions in by_step.items()
         )
 
-    def frame(self, found: Findings, rows: StepRows) -> pl.DataFrame:
-        """Return results in the order of ``found``."""
+    def frame(self, found: Findings, rows: StepRows, rule: object = None) -> pl.DataFrame:
+        """Return results in the order of ``found``; ``rule``: that found them."""
         sizes = found.sizes
         if not sizes.size:
             return pl.DataFrame(schema=self.shown)
@@ -122,9 +134,13 @@ class MatchResults:
         begins = np.searchsorted(flat.result, np.arange(sizes.size))
         values = self._values(flat, sizes.size)
         keys = [flat.rows[name].gather(begins) for name in shown_key(self.key)]
+        ids = _ids(flat, begins)
+        if self.rule is not None:
+            rules = pl.Series(RULE, [rule], self.rule).new_from_index(0, sizes.size)
+            keys, ids = [*keys, rules], _ids_of_rule(rules, ids)
         frame = pl.DataFrame(
             [
-                hex_texts(ID, _ids(flat, begins)),
+                hex_texts(ID, ids),
                 *bytes_as_text(pl.DataFrame([*keys, *values.values()])),
                 self._matched(flat, sizes.size),
                 pl.Series(EVENT_TIME_MS, found.at_ms),
@@ -149,7 +165,9 @@ class MatchResults:
     @staticmethod
     def _column(name: str, value: Value, flat: _Flat, count: int) -> pl.Series:
         """Return a column of one row of each result."""
-        at = np.flatnonzero(flat.step == value.step)
+        at = np.arange(flat.step.size)
+        if value.step is not None:
+            at = np.flatnonzero(flat.step == value.step)
         place = np.full(count, -1)
         place[flat.result[at[::-1] if value.first else at]] = at[::-1] if value.first else at
         return lines_or_null(flat.rows[[value.column]], place).to_series().alias(name)
@@ -174,3 +192,9 @@ def _ids(flat: _Flat, begins: Numbers) -> Ids:
     high = np.add.reduceat(mixed(ids.high ^ salt), begins)
     low = np.add.reduceat(mixed(ids.low + salt), begins)
     return Ids(mixed(high), mixed(low))
+
+
+def _ids_of_rule(rules: pl.Series, ids: Ids) -> Ids:
+    """Return the identities of results with their rule: two rules may find the same rows."""
+    hashes = stable_hashes(rules)
+    return ids_of_pairs(Ids(hashes, hashes), ids)

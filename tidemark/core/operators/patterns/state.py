@@ -144,3 +144,7 @@ class PatternState(PairedState):
     def open_windows(self) -> int:
         """Return the number of keys with partial matches, and of rows that wait."""
         return self.matching.open_windows() + len(self.waiting)
+
+    def pending(self) -> bool:
+        """Whether rows wait, or partial matches whose time ends."""
+        return self.open_windows() > 0

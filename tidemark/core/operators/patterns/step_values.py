@@ -22,9 +22,12 @@ _ORDER = (EVENT_TIME, SOURCE, OFFSET, SUB_ROW)
 
 
 class Value(NamedTuple):
-    """A column of the last row of a step, or of the first; null in a result without such a row."""
+    """A column of the last row of a step, or of the first; null in a result without such a row.
 
-    step: int
+    ``step``: None for all rows of a result.
+    """
+
+    step: int | None
     column: str
     first: bool = False
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.identity import Ids, ids_of_pairs, ids_of_rows
+from tidemark.core.operators.joins.broadcast.bound import require_bound
 from tidemark.core.operators.joins.broadcast.matcher import Met, SpanMatcher, equal_columns
 from tidemark.core.operators.joins.broadcast.state import BroadcastState
 from tidemark.core.operators.joins.judged_versions import judged_versions
@@ -37,7 +38,6 @@ from tidemark.core.state.blocks import lines_at, lines_or_null
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT, with_segment
 from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS
 from tidemark.core.windows.pane import END, START
-from tidemark.errors import TableTooLargeError
 
 LATE_LEFT, LATE_RIGHT = f"{LATE}-left", f"{LATE}-right"
 
@@ -140,7 +140,7 @@ class BroadcastJoin(Body):
         else:
             late = state.waiting.take(rows.drop(ORDER))
             state.versions.add(versions.drop(ORDER))
-        self._require_bound(state)
+        require_bound(state.versions, self.table_key, self.max_rows, self.operator)
         return joined({LATE_LEFT: self._reported(late, "late")}, made)
 
     def _require_few(self, rows: int, versions: int, state: BroadcastState) -> None:
@@ -155,23 +155,6 @@ class BroadcastJoin(Body):
         per_row = max(state.pairs_per_row, expected)
         if (len(state.waiting) + rows) * per_row > _BATCH_PAIRS:
             raise TooManyResultsError(1)
-
-    def _require_bound(self, state: BroadcastState) -> None:
-        """Check the size of the table.
-
-        Raises:
-            TableTooLargeError: it has too many keys.
-        """
-        if len(state.versions) <= self.max_rows:
-            return
-        state.versions.drop_unreachable()
-        keys = state.versions.spans().select(self.table_key).n_unique()
-        if keys > self.max_rows:
-            raise TableTooLargeError(
-                f"{self.operator}: the broadcast table has {keys:,} keys, more than max_rows="
-                f"{self.max_rows:,}; each partition holds all of them. Raise max_rows in "
-                "broadcast() and start again: nothing is lost"
-            )
 
     def _in_log_order(
         self, rows: pl.DataFrame, versions: pl.DataFrame, state: BroadcastState

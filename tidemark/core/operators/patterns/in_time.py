@@ -1,0 +1,107 @@
+"""Results that rows in order of event time decide, and timers between them.
+
+An operator of patterns takes the rows that the clock has passed, a stretch of time after the other.
+Each result has the time of the row or timer that decides it.  So the same results come from a
+segment, from its portions, and from a batch of segments.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tidemark.core.operators.operator import Body, Frames, Numbers, TimePortion, missed
+from tidemark.core.operators.patterns.findings import Findings
+from tidemark.core.operators.patterns.partial import STEP_BITS
+from tidemark.core.operators.patterns.step_rows import StepRows
+from tidemark.core.operators.ports import OWN, REASON
+from tidemark.core.time.row_watermarks import SEGMENT, with_segment
+from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS
+
+
+class TimedFrame(NamedTuple):
+    """Results of a port, and the time of the row or timer that decides each."""
+
+    frame: pl.DataFrame
+    at_ms: Numbers
+
+    @classmethod
+    def joined(cls, parts: Sequence["TimedFrame"]) -> "TimedFrame":
+        """Return the results of all parts, one after the other."""
+        frames, at_ms = zip(*parts, strict=True)
+        return cls(pl.concat(frames, how="vertical_relaxed"), np.concatenate(at_ms))
+
+
+TimedFrames = Mapping[str, TimedFrame]
+"""Results by port."""
+
+
+class InTime(Body):
+    """A body that lets rows wait, and decides results in order of event time."""
+
+    @abstractmethod
+    def taken(self, state: Any, before_ms: int, stop_ms: int) -> TimedFrames:
+        """Return the results that rows and timers before ``stop_ms`` decide, by port.
+
+        Those before ``before_ms`` were taken already.
+        """
+
+    @property
+    def can_batch(self) -> bool:
+        """True: the time of a result alone decides after which segment it is due."""
+        return True
+
+    def advance(self, state: Any, before_ms: int, clock_ms: int) -> Frames:
+        """Return what the rows and timers that the clock has passed decide."""
+        return _frames(self._advanced(state, before_ms, clock_ms))
+
+    def advance_each(self, state: Any, before_ms: int, clock_ms: Sequence[int]) -> Frames:
+        """Return the results of ``advance`` for each segment: the first whose clock passes them."""
+        found = self._advanced(state, before_ms, clock_ms[-1])
+        return {port: with_segment(*each, clock_ms) for port, each in found.items()}
+
+    def _advanced(self, state: Any, before_ms: int, clock_ms: int) -> TimedFrames:
+        parts = [found for _, found in self._stretches(state, before_ms, clock_ms)]
+        if len(parts) == 1:
+            return parts[0]
+        return {port: TimedFrame.joined([part[port] for part in parts]) for port in parts[0]}
+
+    def advance_in_portions(
+        self, state: Any, before_ms: int, clock_ms: int
+    ) -> Iterator[TimePortion]:
+        """Yield the results of a stretch of time after those of the one before."""
+        for stop_ms, found in self._stretches(state, before_ms, clock_ms):
+            yield TimePortion(_frames(found), stop_ms)
+
+    def _stretches(
+        self, state: Any, before_ms: int, clock_ms: int
+    ) -> Iterator[tuple[int, TimedFrames]]:
+        """Yield the end of each stretch of time, and its results."""
+        assert before_ms <= clock_ms, f"clock back from {before_ms} to {clock_ms}"
+        for stop_ms in state.waiting.stops(clock_ms):
+            yield stop_ms, self.taken(state, before_ms, stop_ms)
+            before_ms = stop_ms
+
+    def pending(self, state: Any) -> bool:
+        """Whether rows wait, or partial matches whose time ends."""
+        return bool(state.pending())
+
+
+def late_frame(late: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """Return late rows with the columns that all of them have."""
+    own = [name for name in late.columns if not name.startswith("@") or name.startswith(OWN)]
+    segment = [SEGMENT] if SEGMENT in late.columns else []
+    return late.select(*ROW_COLUMNS, *own, pl.lit(reason).alias(REASON), *segment)
+
+
+def refused_frame(found: Findings, rows: StepRows, reason: str) -> pl.DataFrame:
+    """Return the first rows of refused partial matches as late rows."""
+    own = rows.rows(found.first_refs >> STEP_BITS)
+    at_ms = own[EVENT_TIME].to_numpy()
+    return late_frame(missed(own, at_ms, at_ms + 1, at_ms + 1), reason)
+
+
+def _frames(results: TimedFrames) -> Frames:
+    return {port: each.frame for port, each in results.items()}
