@@ -12,6 +12,7 @@ from typing import Any
 
 import tidemark as td
 from tests.chaos.joining import publish, stages_of
+from tests.chaos.matching import publish_matches
 from tests.support.chain import results_of
 from tidemark import Pipeline, col, count, every, on_close, on_final, on_update
 from tidemark.language.aggregated import AggregatedStream
@@ -75,10 +76,11 @@ def build(
     when_silent: Any = "wait",
     chains: Sequence[Sequence[Any]] = (),
     joins: Sequence[Any] = (),
+    patterns: Sequence[Any] = (),
 ) -> Pipeline:
     """Return a pipeline with some of the operators.
 
-    ``chains``: of ``Stage``, also as JSON.  ``joins``: of ``Join``, also as JSON.
+    ``chains``: of ``Stage``, ``joins``: of ``Join``, ``patterns``: of ``Pattern``; also as JSON.
     """
     pipeline = Pipeline(name, partitions=partitions)
     moves, visits = (
@@ -100,6 +102,7 @@ def build(
     for number, stages in enumerate(chains):
         results_of(values.key_by("key"), stages_of(stages)).to(chain_name(number))
     publish(moves, visits, joins)
+    publish_matches(values.key_by("key"), patterns)
     return pipeline
 
 

@@ -172,7 +172,7 @@ class _Run:
         stack, outcome = self._stack, self.outcome
         outcome.restarts = self.supervisor.restarts.total()
         found = record(stack.config, stack.admin, stack.plan)
-        made = (self.scenario.options[each] for each in ("chains", "joins"))
+        made = (self.scenario.options[each] for each in ("chains", "joins", "patterns"))
         verdict = judge(stack.plan, self._records, found, *made)
         outcome.differences += verdict.differences
         outcome.figures = verdict.figures

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.chaos.joining import KINDS, Bounds, Join
+from tests.chaos.matching import Pattern
 from tests.chaos.pipelines import OF_PEOPLE, OF_TEAMS, SESSIONS, TOPICS
 from tests.oracles.chain import Stage, Windows
 
 SERVICES = ("ingest", "windowing", "sessions")
-"""The services of each run; one in three runs has ``joins``, too."""
+"""The services of each run; one run in three has ``joins``, too, and one in three ``patterns``."""
 
 SLOTS = ("0", "1", "2")
 BROKER = "broker"
@@ -96,7 +97,8 @@ def draw_scenario(seed: int) -> Scenario:
         "when_silent": draw.choice(("wait", "advance")),
     }
     chains, joins = _stages(random.Random(f"stages of {seed}"))
-    services = (*SERVICES, *["joins"] * bool(joins))
+    patterns = _patterns(random.Random(f"patterns of {seed}"))
+    services = (*SERVICES, *["joins"] * bool(joins), *["patterns"] * bool(patterns))
     replicas = {service: draw.choice((1, 1, 2, 2, 3)) for service in services}
     backend = draw.choice(("memory", "rocksdb"))
     return Scenario(
@@ -106,6 +108,7 @@ def draw_scenario(seed: int) -> Scenario:
             "partitions": draw.randint(2, 3),
             "chains": chains,
             "joins": joins,
+            "patterns": patterns,
             **(idle if idles else {}),
         },
         partitions=partitions,
@@ -156,6 +159,14 @@ def _bounds(draw: random.Random) -> Bounds:
         return Bounds(kind, 0, draw.choice((300, 5_000, 60_000)))
     low_ms = draw.choice((-1_000, 0, 200))
     return Bounds(kind, low_ms, low_ms + draw.choice((100, 300, 1_000)))
+
+
+def _patterns(draw: random.Random) -> list[Pattern]:
+    """Choose a pattern for one run in three."""
+    if draw.random() > 1 / 3:
+        return []
+    low, high = draw.choice(((2, 18), (5, 12), (10, 10)))
+    return [Pattern(low, high, draw.choice((200, 1_000, 5_000)))]
 
 
 def _chain(draw: random.Random, length: int) -> list[Stage]:

@@ -23,14 +23,16 @@ def test_a_seed_always_gives_the_same_records():
 
 
 def test_every_run_needs_every_service():
-    with_join = 0
+    with_join = with_pattern = 0
     for seed in range(1, 11):
         scenario = draw_scenario(seed)
         plan = build("any", **scenario.options).plan()
         assert plan.services() == tuple(scenario.replicas)
-        assert set(plan.services()) - {"joins"} == set(SERVICES)
+        assert set(plan.services()) - {"joins", "patterns"} == set(SERVICES)
         with_join += "joins" in plan.services()
+        with_pattern += "patterns" in plan.services()
     assert 1 < with_join < 6
+    assert 1 < with_pattern < 6
     kinds = {join.bounds.kind for seed in SEEDS for join in draw_scenario(seed).options["joins"]}
     assert kinds == {*KINDS}
 

@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
 from tests.chaos.joining import Join, join_name, joins_of
 from tests.chaos.judging.chains import Log, operator_of
+from tests.chaos.judging.log_rows import rows_of_input
 from tests.chaos.pipelines import END, TOPICS
 from tests.chaos.recorded import Recorded
 from tests.oracles import broadcast_join, window_join
@@ -15,8 +14,6 @@ from tests.oracles.chain import Result, Row, results
 from tests.oracles.clock import Judged
 from tests.oracles.join import Joined, JoinRun, RowId, gathered, joined, row_id
 from tests.oracles.table_join import answered_at_the_end
-from tidemark.core.rows.copies import own_rows
-from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW, WATERMARK
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.keyed.encoders import encoder_of
@@ -24,7 +21,6 @@ from tidemark.testing.in_process import decoded
 
 Published = dict[str, Any]
 
-_COLUMNS = (OFFSET, SUB_ROW, EVENT_TIME, WATERMARK, "key", "value")
 _SHOWN = ("key", "at", "value", "key_right", "at_right", "value_right", "_event_time_ms")
 
 
@@ -35,7 +31,7 @@ class JudgedJoin:
         """Join rows; ``wanted``: the rows of the log of the join."""
         self._plan, self._join, self._name = plan, join, join_name(number)
         self.operator = operator_of(plan, self._name)
-        left, right = (_rows(self.operator, side, wanted) for side in SIDES)
+        left, right = (rows_of_input(self.operator, side, wanted) for side in SIDES)
         self._rows = {row_id(row): row for row in (*left, *right)}
         self._is_broadcast = join.bounds.kind == "broadcast"
         if self._is_broadcast:
@@ -52,12 +48,12 @@ class JudgedJoin:
         """Yield what differs in the rows that a sink holds at the end, and in the late rows."""
         wanted = Counter(map(self._shown, self.results))
         got = Counter(tuple(map(row.get, _SHOWN)) for row in self._held(recorded))
-        yield from _of_counts(self.operator.results.topic, got, wanted)
+        yield from differing(self.operator.results.topic, got, wanted)
         late: Counter[Any] = Counter()
         for side in SIDES:
             for row in _decoded(self.operator, f"late-{side}", recorded):
                 late[side, f"{row['topic']}/{row['partition']}", row["offset"]] += 1
-        yield from _of_counts(f"late rows of {self._name}", late, self._late)
+        yield from differing(f"late rows of {self._name}", late, self._late)
 
     def _held(self, recorded: Recorded) -> Iterable[Published]:
         rows: dict[str, Published] = {}
@@ -120,29 +116,13 @@ def judged_joins(
         yield JudgedJoin(plan, number, join, wanted[log])
 
 
-def _rows(plan: OperatorPlan, side: str, log: Log) -> list[Judged]:
-    """Return the rows of a side of a join, without copies."""
-    (stream,) = (
-        name for each in plan.operator.inputs if each.name == side for name in each.streams
-    )
-    return [
-        Judged(segment.sources[row[0]].source, *row[1:])
-        for segments in log.values()
-        for segment in segments
-        if stream in segment.streams
-        for row in own_rows(segment.streams[stream])
-        .filter(pl.col("key") != END)
-        .select(SOURCE, *_COLUMNS)
-        .iter_rows()
-    ]
-
-
 def _decoded(plan: OperatorPlan, port: str, recorded: Recorded) -> list[Published]:
     each = plan.port(port)
     return decoded(encoder_of(each), recorded.values(each.topic))
 
 
-def _of_counts(name: str, got: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
+def differing(name: str, got: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
+    """Yield what a topic lacks, and what it must not have."""
     for what, differ in (("lacks", wanted - got), ("must not have", got - wanted)):
         if differ:
             first = min(differ, key=repr)

@@ -9,7 +9,7 @@
    of the raw records in one piece.
 5. No pane is there twice, and the counts add up.
 6. Chains: chains.py.
-7. Joins, where no source with records fell idle: joins.py.
+7. Joins and patterns, where no source with records fell idle: joins.py, patterns.py.
 """
 
 from collections import Counter
@@ -22,6 +22,7 @@ import polars as pl
 
 from tests.chaos.judging.chains import Log, Stages, chains
 from tests.chaos.judging.joins import judged_joins
+from tests.chaos.judging.patterns import pattern_differences
 from tests.chaos.judging.results import first_difference, results
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
@@ -73,10 +74,11 @@ def judge(
     recorded: Recorded,
     made_chains: Sequence[Any] = (),
     made_joins: Sequence[Any] = (),
+    made_patterns: Sequence[Any] = (),
 ) -> Verdict:
     """Compare a run with what must come of its records.
 
-    ``made_chains``, ``made_joins``: as ``build`` takes them.
+    ``made_chains``, ``made_joins``, ``made_patterns``: as ``build`` takes them.
     """
     verdict = Verdict()
     verdict.differences += _raw(plan, sent, recorded)
@@ -105,6 +107,7 @@ def judge(
             verdict.differences += join.differences(recorded)
             for each, there in join.sums():
                 verdict.differences += _of_chain(each, there, recorded)
+        verdict.differences += pattern_differences(plan, made_patterns, wanted.logs, recorded)
     verdict.figures = _figures(plan, logs, recorded, wanted.counts, idle)
     verdict.figures["handed on"] = stages.height
     return verdict

@@ -1,20 +1,28 @@
 """What the tests of the judge share: a recorded run with the results that its logs give."""
 
+import random
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from tests.chaos import recorded as on_broker
 from tests.chaos.judging.results import replayed
-from tests.chaos.recorded import Recorded
+from tests.chaos.pipelines import build
+from tests.chaos.recorded import RawRecord, Recorded
+from tests.chaos.records import Record, draw_records
 from tidemark.core.time.segment import Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
-from tidemark.serde.segments import decode_segment
+from tidemark.serde.dead_letters import encode_dead_letters
+from tidemark.serde.segments import decode_segment, encode_segment
+from tidemark.testing import InProcess, Message
 
 NOW_MS = 1_790_000_000_000
 BATCH = 100
 
 Own = dict[Partition, list[on_broker.Message]]
+Run = tuple[Plan, list[Record], Recorded]
 
 
 def operated(plan: Plan, recorded: Recorded) -> Recorded:
@@ -31,3 +39,27 @@ def operated(plan: Plan, recorded: Recorded) -> Recorded:
 def segments_of(recorded: Recorded, at: Partition) -> list[Segment]:
     """Return the segments of a log."""
     return [decode_segment(value or b"") for _, value in recorded.own[at]]
+
+
+def run_in_process(name: str, **options: Any) -> Run:
+    """Return a run in one process, whose logs are not cut as on a broker."""
+    sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
+    done: Counter[Partition] = Counter()
+    run = InProcess(build(name, (), **options), raw_partitions=2)
+    raw: dict[Partition, list[RawRecord]] = {}
+    for begin in range(0, len(sent), BATCH):
+        for record in sent[begin : begin + BATCH]:
+            at = Partition(f"{name}-{record.topic}", record.partition)
+            listed = raw.setdefault(at, [])
+            listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
+        for at, listed in raw.items():
+            messages = [Message(each.value, timestamp_ms=NOW_MS) for each in listed[done[at] :]]
+            run.send(at.topic, *messages, partition=at.number)
+            done[at] = len(listed)
+    own: Own = {
+        Partition(*at): [(None, encode_segment(segment)) for segment in segments]
+        for at, segments in run._log.items()
+    }
+    letters = zip(*encode_dead_letters(run._letters), strict=True)
+    own[Partition(run.plan.dead_letters, 0)] = list(letters)
+    return run.plan, sent, operated(run.plan, Recorded(raw, {}, own))

@@ -3,64 +3,30 @@
 A run is made in one process.  A broker would cut its logs in other places.
 """
 
-import random
-from collections import Counter
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
 from tests.chaos.joining import Bounds, Join
 from tests.chaos.judging.judge import judge
-from tests.chaos.judging.runs import BATCH, NOW_MS, Own, operated, segments_of
-from tests.chaos.pipelines import build
-from tests.chaos.recorded import RawRecord, Recorded
-from tests.chaos.records import Record, draw_records
+from tests.chaos.judging.runs import Run, operated, run_in_process, segments_of
 from tests.oracles.chain import Stage, Windows
 from tidemark.core.time.segment import Segment, is_operator_source
 from tidemark.partition import Partition
-from tidemark.plan.physical import Plan
-from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.segments import encode_segment
-from tidemark.testing import InProcess, Message
 
 CHAIN = (
     Stage(Windows("hopping", 4_000, 4_000), 3_000, 1, "same"),
     Stage(Windows("session", 3_000), 0, 1, "value"),
     Stage(Windows("hopping", 12_000, 6_000), 0, 1, "same"),
 )
-Run = tuple[Plan, list[Record], Recorded]
 
 
 @pytest.fixture(scope="module")
 def chained() -> Run:
     """Return a run of a chain of three stages."""
-    return _in_process("chained", chains=[CHAIN])
-
-
-def _in_process(name: str, **options: Any) -> Run:
-    """Return a run in one process."""
-    sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
-    done: Counter[Partition] = Counter()
-    run = InProcess(build(name, (), **options), raw_partitions=2)
-    raw: dict[Partition, list[RawRecord]] = {}
-    for begin in range(0, len(sent), BATCH):
-        for record in sent[begin : begin + BATCH]:
-            at = Partition(f"{name}-{record.topic}", record.partition)
-            listed = raw.setdefault(at, [])
-            listed.append(RawRecord(len(listed), NOW_MS, None, record.value))
-        for at, listed in raw.items():
-            messages = [Message(each.value, timestamp_ms=NOW_MS) for each in listed[done[at] :]]
-            run.send(at.topic, *messages, partition=at.number)
-            done[at] = len(listed)
-    own: Own = {
-        Partition(*at): [(None, encode_segment(segment)) for segment in segments]
-        for at, segments in run._log.items()
-    }
-    letters = zip(*encode_dead_letters(run._letters), strict=True)
-    own[Partition(run.plan.dead_letters, 0)] = list(letters)
-    return run.plan, sent, operated(run.plan, Recorded(raw, {}, own))
+    return run_in_process("chained", chains=[CHAIN])
 
 
 def test_a_chain_without_a_fault_is_found_right(chained):
@@ -147,7 +113,7 @@ JOINS = {
 @cache
 def _run_of(kind: str) -> Run:
     """Return a run of the join of a kind, and of windows over its rows."""
-    return _in_process("joined", joins=[JOINS[kind]])
+    return run_in_process("joined", joins=[JOINS[kind]])
 
 
 @pytest.mark.parametrize("kind", JOINS)
