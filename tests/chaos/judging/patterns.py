@@ -58,7 +58,7 @@ def _place(row: Judged) -> Place:
     return row.source, row.offset, row.sub_row
 
 
-def _value(row: Judged) -> float:
+def _value(row: Judged) -> int:
     assert row.value is not None, f"{row} has no value"
     return row.value
 

@@ -57,7 +57,7 @@ def test_it_finds_what_is_missing_and_what_comes_twice(matched, output):
 
 def test_plain_python_finds_what_a_timeline_shows():
     """Low at 0 and 300, high at 900 and 950, low at 1,000: one match, a timeout, and absences."""
-    times = {0: 1.0, 300: 2.0, 900: 12.0, 950: 15.0, 1_000: 4.0}
+    times = {0: 1, 300: 2, 900: 12, 950: 15, 1_000: 4}
     rows = [Judged("t/0", at, 0, at, 0, "k", value) for at, value in times.items()]
 
     found = found_in(PATTERN, "k", rows[::-1])
