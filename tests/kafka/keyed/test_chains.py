@@ -17,6 +17,7 @@ from tests.kafka.support.chains import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.errors import ConfigurationError
+from tidemark.runtime.client.topics import partition_counts
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
 from tidemark.runtime.service.stats import Stats, decode
@@ -149,9 +150,11 @@ def test_stats_name_the_operator_that_a_clock_waits_for(broker):
         first, second = (each.operator for each in stack.plan.derived)
         holders = {"counts": f"{stack.raw}/0", "sums": f"op:{first}", "totals": f"op:{second}"}
         latest: dict[str, Stats] = {}
+        topic = f"{stack.name}.stats"
+        wait_until(lambda: topic in partition_counts(stack.admin), f"the topic {topic}")
 
         def all_known() -> bool:
-            for key, value in stack.committed(f"{stack.name}.stats"):
+            for key, value in stack.committed(topic):
                 latest[(key or b"").decode()] = decode(value)
             found = {
                 operator.operator: clock.held_by
