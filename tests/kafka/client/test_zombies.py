@@ -67,10 +67,10 @@ def silences(stack: Stack, isolation: str) -> list[int]:
     )
     consumer.assign([at])
     marks: list[SourceMark] = []
-    while True:
-        message = consumer.poll()
-        if message.error():
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+    while (message := consumer.poll()) is not None:
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
             break
         marks += decode_segment(message.value() or b"").sources
     consumer.close()
