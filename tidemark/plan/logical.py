@@ -258,6 +258,11 @@ class PatternStage:
         return (KeyedNode(self.node, self.key),)
 
     @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps."""
+        return self.pattern.names
+
+    @property
     def within_ms(self) -> int:
         """How long after a row its results may be."""
         return self.pattern.within_ms
@@ -318,4 +323,5 @@ class LateStage:
 
 
 AnyJoinStage = JoinStage | TableStage
-AnyStage = Stage | OrderedStage | AnyJoinStage | PatternStage | RulesStage | LateStage
+AnyPatternStage = PatternStage | RulesStage
+AnyStage = Stage | OrderedStage | AnyJoinStage | AnyPatternStage | LateStage

@@ -6,13 +6,12 @@ from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.plan.logical import (
     After,
     AnyJoinStage,
+    AnyPatternStage,
     Format,
     KeyedNode,
     LateStage,
     Node,
     OrderedStage,
-    PatternStage,
-    RulesStage,
     WindowDefinition,
 )
 
@@ -118,7 +117,7 @@ class PatternOutput:
 
     name: str
     format: Format
-    stage: PatternStage | RulesStage
+    stage: AnyPatternStage
     results: Node | None = None
 
     @property

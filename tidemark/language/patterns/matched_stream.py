@@ -11,7 +11,7 @@ from tidemark.errors import PipelineError
 from tidemark.language.output import require_rows
 from tidemark.language.stream import Stream
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import Format, Node, PatternStage, RulesStage
+from tidemark.plan.logical import AnyPatternStage, Format, Node, PatternStage, RulesStage
 from tidemark.plan.operators.late import late_node
 from tidemark.plan.operators.patterns import pattern_body
 from tidemark.plan.operators.rules import rules_body
@@ -23,13 +23,11 @@ from tidemark.serde.avro_results import record_schema
 class MatchedStream(Stream):
     """What a pattern finds: the key, values of the rows of a match, and ``_rows``."""
 
-    stage: PatternStage | RulesStage
+    stage: AnyPatternStage
 
     def __repr__(self) -> str:
         kind = "timeouts of " if self.stage.timeouts else ""
-        found = "rules"
-        if isinstance(self.stage, PatternStage):
-            found = ", ".join(step.name for step in self.stage.pattern.steps)
+        found = ", ".join(self.stage.steps) if isinstance(self.stage, PatternStage) else "rules"
         return f"MatchedStream({kind}{found}: {', '.join(self.node.columns)})"
 
     @cached_property
@@ -74,9 +72,7 @@ class MatchedStream(Stream):
         self.dataflow.add_output(PatternOutput(name, format, self.stage))
 
 
-def matched(
-    dataflow: Dataflow, stage: PatternStage | RulesStage, *, timeouts: bool = False
-) -> MatchedStream:
+def matched(dataflow: Dataflow, stage: AnyPatternStage, *, timeouts: bool = False) -> MatchedStream:
     """Return the stream of the results of a stage, or of its timeouts."""
     stage = replace(stage, timeouts=timeouts)
     results, *_ = _body(stage).outputs
@@ -86,7 +82,7 @@ def matched(
     return MatchedStream(dataflow, Node(columns, stage=stage), stage)
 
 
-def _body(stage: PatternStage | RulesStage) -> Body:
+def _body(stage: AnyPatternStage) -> Body:
     if isinstance(stage, RulesStage):
         return rules_body(stage, "")
     return pattern_body(stage)

@@ -22,7 +22,7 @@ from tidemark.language.patterns.sequence import Sequence
 from tidemark.language.patterns.step import Never, SkipTo
 from tidemark.plan.columns_read import names_in
 from tidemark.plan.dataflow import Dataflow
-from tidemark.plan.logical import KeyedNode, PatternStage, RulesStage
+from tidemark.plan.logical import AnyPatternStage, KeyedNode, PatternStage, RulesStage
 from tidemark.plan.names import require_new_columns
 from tidemark.plan.operators.late import require_not_late
 from tidemark.plan.operators.replacing import require_rows_that_stay
@@ -35,10 +35,10 @@ class Matches:
     """The matches of a pattern, without values of their rows yet."""
 
     dataflow: Dataflow
-    stage: PatternStage | RulesStage
+    stage: AnyPatternStage
 
     def __repr__(self) -> str:
-        return f"Matches({', '.join(self._steps) or 'rules'})"
+        return f"Matches({', '.join(self.stage.steps) or 'rules'})"
 
     if not TYPE_CHECKING:  # type checkers know the methods that there are
 
@@ -98,35 +98,29 @@ class Matches:
         return self._aggregate(name, value, what)
 
     @property
-    def _steps(self) -> list[str]:
-        if isinstance(self.stage, PatternStage):
-            return [step.name for step in self.stage.pattern.steps]
-        return [*self.stage.steps]
-
-    @property
     def _columns(self) -> dict[str, pl.DataType]:
         return shown_columns(self.stage.node.columns)
 
     @property
     def _example(self) -> str:
-        return f"{self._steps[0] if self._steps else LAST}.{next(iter(self._columns))}"
+        return f"{self.stage.steps[0] if self.stage.steps else LAST}.{next(iter(self._columns))}"
 
     def _column(self, text: str, what: str) -> Value:
         step, dot, column = text.partition(".")
         if dot and step in (FIRST, LAST) and isinstance(self.stage, RulesStage):
             require_column(column, self._columns, f"{what}={text!r}")
             return Value(None, column, first=step == FIRST)
-        if not dot or step not in self._steps:
+        if not dot or step not in self.stage.steps:
             raise PipelineError(
                 f"{what}: {text!r} is not a column of a step; the steps are "
-                f"{', '.join(self._steps)}: write {self._example!r}"
+                f"{', '.join(self.stage.steps)}: write {self._example!r}"
             )
         require_column(column, self._columns, f"{what}={text!r}")
-        return Value(self._steps.index(step), column)
+        return Value(self.stage.steps.index(step), column)
 
     def _aggregate(self, name: str, function: AggregateFunction, what: str) -> OfRows:
         named = {*names_in(function)}
-        used = [step for step in self._steps if any(_is_of(step, each) for each in named)]
+        used = [step for step in self.stage.steps if any(_is_of(step, each) for each in named)]
         if len(used) > 1:
             raise PipelineError(
                 f"{what}: {function} is of rows of the steps {', '.join(used)}; an aggregate is of "
@@ -134,10 +128,10 @@ class Matches:
             )
         own = step_columns(used[0], self._columns) if used else {}
         if not used and named:
-            known = ", ".join(self._steps)
+            known = ", ".join(self.stage.steps)
             raise PipelineError(
                 f"{what}: {function} names no step; the steps are {known}: write a column as "
-                f"{self._example!r}, or {self._steps[0]!r} for its rows"
+                f"{self._example!r}, or {self.stage.steps[0]!r} for its rows"
             )
         aggregation = Aggregation({name: function}, own)
         if aggregation.user_functions:
@@ -149,7 +143,7 @@ class Matches:
             raise PipelineError(
                 f'{what}: the rows of a match are in order of event time; leave out order="arrival"'
             )
-        return OfRows(self._steps.index(used[0]) if used else None, function)
+        return OfRows(self.stage.steps.index(used[0]) if used else None, function)
 
 
 def _is_of(step: str, name: str) -> bool:

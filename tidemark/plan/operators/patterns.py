@@ -15,7 +15,7 @@ from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
 from tidemark.plan.columns_read import names_in
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import MAX_PARTIAL, PatternStage
+from tidemark.plan.logical import MAX_PARTIAL, AnyPatternStage, PatternStage
 from tidemark.plan.outputs import PatternOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
@@ -42,7 +42,7 @@ def pattern_operator(
         ports=tuple(PortPlan(port, topics[port.kind], output.format) for port in operator.outputs),
         changelog=changelog,
         dead_letters=dataflow.dead_letters,
-        description=_described(stage),
+        description=described(stage, f"pattern {pattern_text(stage.pattern)}", "key"),
         state_signature={
             "stream": stream.name,
             "key": columns_text(stream.key, stream.columns),
@@ -78,23 +78,22 @@ def _shown(stage: PatternStage) -> frozenset[str]:
 
 def _columns(stage: PatternStage, names: Iterable[str]) -> frozenset[str]:
     """Return the columns of the stream among names; ``hot.celsius`` is the column ``celsius``."""
-    steps = {step.name for step in stage.pattern.steps}
     parts = {name: name.partition(".") for name in names}
-    own = (parts[name][2] if parts[name][0] in steps else name for name in parts)
+    own = (parts[name][2] if parts[name][0] in stage.steps else name for name in parts)
     return frozenset(own).intersection(stage.node.columns)
 
 
-def _described(stage: PatternStage) -> str:
-    kind = "timeouts of pattern" if stage.timeouts else "pattern"
-    text = f"{kind} {pattern_text(stage.pattern)}"
+def described(stage: AnyPatternStage, text: str, of_each: str) -> str:
+    """Return a line of the plan; ``text``: what is matched, ``of_each``: has partial matches."""
+    if stage.timeouts:
+        text = f"timeouts of {text}"
     if stage.max_partial != MAX_PARTIAL:
-        text += f", at most {stage.max_partial:,} partial matches a key"
-    steps = tuple(step.name for step in stage.pattern.steps)
-    shown = (f"{name}={value_text(value, steps)}" for name, value in stage.values.items())
+        text += f", at most {stage.max_partial:,} partial matches a {of_each}"
+    shown = (f"{name}={_value_text(value, stage.steps)}" for name, value in stage.values.items())
     return ", ".join([text, *shown])
 
 
-def value_text(value: StepValue, steps: tuple[str, ...]) -> str:
+def _value_text(value: StepValue, steps: tuple[str, ...]) -> str:
     """Return a value of results as a user writes it."""
     if isinstance(value, Value):
         step = (FIRST if value.first else LAST) if value.step is None else steps[value.step]
@@ -137,7 +136,7 @@ def _count_text(step: Step) -> str:
 
 def pattern_name(stage: PatternStage) -> tuple[str, ...]:
     """Return the steps as a part of the name of a stage."""
-    return ("-".join(step.name for step in stage.pattern.steps),)
+    return ("-".join(stage.steps),)
 
 
 def _skip_text(skip: Skip) -> str:

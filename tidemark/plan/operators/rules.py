@@ -9,9 +9,9 @@ from tidemark.core.operators.ports import DEAD, LATE, ROWS, Input, shown_columns
 from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
 from tidemark.plan.dataflow import Dataflow, output_topics
-from tidemark.plan.logical import MAX_PARTIAL, RULE_SIDES, RulesStage
+from tidemark.plan.logical import RULE_SIDES, RulesStage
 from tidemark.plan.operators.joins import deleted_versions
-from tidemark.plan.operators.patterns import value_text
+from tidemark.plan.operators.patterns import described
 from tidemark.plan.outputs import PatternOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
 from tidemark.plan.texts import columns_text
@@ -51,7 +51,7 @@ def rules_operator(
         ports=tuple(PortPlan(port, topics[port.name], output.format) for port in operator.outputs),
         changelog=changelog,
         dead_letters=dataflow.dead_letters,
-        description=_described(stage),
+        description=described(stage, _text(stage), "rule and key"),
         state_signature={
             "stream": rows.name,
             "rules": table.name,
@@ -105,14 +105,6 @@ def _text(stage: RulesStage) -> str:
     if stage.deleted is not None:
         text += f", deleted {whole_text(stage.deleted)}"
     return text
-
-
-def _described(stage: RulesStage) -> str:
-    text = f"timeouts of {_text(stage)}" if stage.timeouts else _text(stage)
-    if stage.max_partial != MAX_PARTIAL:
-        text += f", at most {stage.max_partial:,} partial matches a rule and key"
-    shown = (f"{name}={value_text(value, stage.steps)}" for name, value in stage.values.items())
-    return ", ".join([text, *shown])
 
 
 def rules_name(stage: RulesStage) -> tuple[str, ...]:

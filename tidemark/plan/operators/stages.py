@@ -19,6 +19,7 @@ from tidemark.core.windows.trigger import OnFinal
 from tidemark.errors import PipelineError
 from tidemark.plan.dataflow import Dataflow, topics_of
 from tidemark.plan.logical import (
+    AnyPatternStage,
     AnyStage,
     JoinStage,
     LateStage,
@@ -105,7 +106,7 @@ def _as_output(node: Node, stage: AnyStage, name: str, partitions: int) -> AnyOu
         return late_output(node, stage, name, partitions)
     if isinstance(stage, JoinStage | TableStage):
         return JoinOutput(name, "json", replace(stage, on_close=False), node)
-    if isinstance(stage, PatternStage | RulesStage):
+    if isinstance(stage, AnyPatternStage):
         return PatternOutput(name, "json", stage, node)
     if isinstance(stage, OrderedStage):
         return OrderedOutput(name, "json", stage, node)
@@ -121,7 +122,7 @@ def _parts(stage: AnyStage) -> tuple[str, ...]:
         return key, f"{stage.how}-join", bounds_name(stage), *gathering_name(stage)
     if isinstance(stage, LateStage):
         return key, *_late_parts(stage.of), "late"
-    if isinstance(stage, PatternStage | RulesStage):
+    if isinstance(stage, AnyPatternStage):
         names = rules_name(stage) if isinstance(stage, RulesStage) else pattern_name(stage)
         return key, *names, "timeouts" if stage.timeouts else "matches"
     if isinstance(stage, OrderedStage):

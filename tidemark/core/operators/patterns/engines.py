@@ -4,6 +4,7 @@ Columns take the keys of a pattern of which each partial match has one row (one_
 automaton takes all other keys, row by row (key_runs.py).  Both take and leave the same state.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.key_rows import KeyPartials, KeyRows, used_rows
 from tidemark.core.operators.patterns.key_runs import run_keys
 from tidemark.core.operators.patterns.one_row import OneRowPattern
+from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.state import FACTS, FIRST, PARTIAL, Matching
 from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.state.blocks import lines_at
@@ -40,6 +42,19 @@ class Engines:
     conditions: Conditions
     key: tuple[str, ...]
     columns: OneRowPattern | None
+
+    @classmethod
+    def of(
+        cls,
+        pattern: Pattern,
+        max_partial: int,
+        key: tuple[str, ...],
+        columns: Mapping[str, pl.DataType],
+    ) -> "Engines":
+        """Return the engines of a pattern over rows with these columns."""
+        automaton = Automaton(pattern, max_partial)
+        conditions = Conditions(pattern, columns)
+        return cls(automaton, conditions, key, OneRowPattern.of(automaton))
 
     def findings_until(self, until_ms: int, rows: pl.DataFrame, matching: Matching) -> Findings:
         """Return what rows and the timers before ``until_ms`` decide, in order.

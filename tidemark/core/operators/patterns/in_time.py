@@ -7,18 +7,18 @@ segment, from its portions, and from a batch of segments.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Body, Frames, Numbers, TimePortion, missed
-from tidemark.core.operators.patterns.findings import Findings
 from tidemark.core.operators.patterns.partial import STEP_BITS
 from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.operators.ports import OWN, REASON
 from tidemark.core.time.row_watermarks import SEGMENT, with_segment
-from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS
+from tidemark.core.time.segment import EVENT_TIME, ROW_COLUMNS, SOURCE
 
 
 class TimedFrame(NamedTuple):
@@ -39,7 +39,12 @@ TimedFrames = Mapping[str, TimedFrame]
 
 
 class InTime(Body):
-    """A body that lets rows wait, and decides results in order of event time."""
+    """A body that lets rows wait, and decides results in order of event time.
+
+    ``columns``: of the rows, with types.
+    """
+
+    columns: Mapping[str, pl.DataType]
 
     @abstractmethod
     def taken(self, state: Any, before_ms: int, stop_ms: int) -> TimedFrames:
@@ -47,6 +52,16 @@ class InTime(Body):
 
         Those before ``before_ms`` were taken already.
         """
+
+    @cached_property
+    def stored(self) -> dict[str, pl.DataType]:
+        """The columns of stored rows: a row that is refused is published whole."""
+        return {**ROW_COLUMNS, SOURCE: pl.String(), **self.columns}
+
+    def due_rows(self, state: Any, stop_ms: int) -> pl.DataFrame:
+        """Take the rows before ``stop_ms`` out of those that wait, in order."""
+        due = state.waiting.release(stop_ms)
+        return pl.DataFrame(schema=self.stored) if due is None else due[list(self.stored)]
 
     @property
     def can_batch(self) -> bool:
@@ -96,9 +111,9 @@ def late_frame(late: pl.DataFrame, reason: str) -> pl.DataFrame:
     return late.select(*ROW_COLUMNS, *own, pl.lit(reason).alias(REASON), *segment)
 
 
-def refused_frame(found: Findings, rows: StepRows, reason: str) -> pl.DataFrame:
-    """Return the first rows of refused partial matches as late rows."""
-    own = rows.rows(found.first_refs >> STEP_BITS)
+def refused_frame(first_refs: Numbers, rows: StepRows, reason: str) -> pl.DataFrame:
+    """Return the first rows of partial matches that are refused, as late rows."""
+    own = rows.rows(first_refs >> STEP_BITS)
     at_ms = own[EVENT_TIME].to_numpy()
     return late_frame(missed(own, at_ms, at_ms + 1, at_ms + 1), reason)
 

@@ -13,8 +13,6 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.operators.operator import Frames
-from tidemark.core.operators.patterns.automaton import Automaton
-from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.engines import Engines
 from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT, Findings
 from tidemark.core.operators.patterns.in_time import (
@@ -24,17 +22,15 @@ from tidemark.core.operators.patterns.in_time import (
     late_frame,
     refused_frame,
 )
-from tidemark.core.operators.patterns.one_row import OneRowPattern
 from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.results import MatchResults
-from tidemark.core.operators.patterns.state import Matching, PartialMatches, PatternState
+from tidemark.core.operators.patterns.state import Matching, PatternState
 from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.operators.ports import LATE, ROWS, Port, late_port
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
-from tidemark.core.time.segment import ROW_COLUMNS, SOURCE
 
 TIMEOUTS = "timeouts"
 """Port of partial matches whose time is over."""
@@ -72,35 +68,22 @@ class PatternMatch(InTime):
 
     @cached_property
     def _results(self) -> MatchResults:
-        steps = tuple(step.name for step in self.pattern.steps)
-        return MatchResults(self.key, steps, self.values, self.columns)
-
-    @cached_property
-    def _conditions(self) -> Conditions:
-        return Conditions(self.pattern, self.columns)
+        return MatchResults(self.key, self.pattern.names, self.values, self.columns)
 
     @cached_property
     def _engines(self) -> Engines:
-        automaton = Automaton(self.pattern, self.max_partial)
-        return Engines(automaton, self._conditions, self.key, OneRowPattern.of(automaton))
-
-    @cached_property
-    def _stored(self) -> dict[str, pl.DataType]:
-        """The columns of stored rows: a row that is refused is published whole."""
-        return {**ROW_COLUMNS, SOURCE: pl.String(), **self.columns}
+        return Engines.of(self.pattern, self.max_partial, self.key, self.columns)
 
     def open(self, store: BlockStore = IN_MEMORY, /) -> PatternState:
         """Return empty state."""
-        within_ms = self.pattern.within_ms
-        partial = PartialMatches(self.key, within_ms, store)
-        matching = Matching(partial, StepRows(self._stored, within_ms, store))
+        matching = Matching.empty(self.key, self.stored, self.pattern.within_ms, store)
         return PatternState(matching, WaitingRows(self.columns, store))
 
     def process(self, sides: Frames, state: PatternState) -> Frames:
         """Let the rows wait that may count; those that W has passed are late."""
         (rows,) = sides.values()
         if not self.pattern.counts_every_row and rows.height:
-            may_count = self._conditions.fits(rows)
+            may_count = self._engines.conditions.fits(rows)
             is_late = JudgesByTime().is_late(rows).to_numpy()
             rows = lines_at(rows, np.flatnonzero(may_count | is_late))
         late = state.waiting.take(rows)
@@ -113,8 +96,7 @@ class PatternMatch(InTime):
         stop_ms: int,
     ) -> TimedFrames:
         """Return the results that rows and timers before ``stop_ms`` decide, by port."""
-        due = state.waiting.release(stop_ms)
-        rows = pl.DataFrame(schema=self._stored) if due is None else due[list(self._stored)]
+        rows = self.due_rows(state, stop_ms)
         found = self._engines.findings_until(stop_ms, rows, state.matching)
         by_port = {port.name: found.of_kind(_KINDS[port.name]) for port in self.outputs}
         return {
@@ -125,7 +107,7 @@ class PatternMatch(InTime):
     def _frame(self, port: str, found: Findings, rows: StepRows) -> pl.DataFrame:
         if port != LATE:
             return self._results.frame(found, rows)
-        return refused_frame(found, rows, too_many(self.max_partial))
+        return refused_frame(found.first_refs, rows, too_many(self.max_partial))
 
 
 def too_many(max_partial: int) -> str:

@@ -101,7 +101,7 @@ class Pattern:
         Raises:
             PipelineError: a match can be without rows, or a skip cannot move on.
         """
-        names = [step.name for step in self.steps]
+        names = self.names
         if len(names) > MAX_STEPS:
             raise PipelineError(
                 f"a pattern has {len(names)} steps: at most {MAX_STEPS} are allowed"
@@ -110,7 +110,7 @@ class Pattern:
         if twice:
             raise PipelineError(f"names of steps: {twice} come twice or contain a dot")
         if all(step.least == 0 for step in self.steps):
-            raise PipelineError(f"steps {names}: give a step that each match has")
+            raise PipelineError(f"steps {[*names]}: give a step that each match has")
         if self.within_ms < 1:
             raise PipelineError(f"within is {self.within_ms} ms: it is at least 1 ms")
         if len(self.conditions) > _MAX_CONDITIONS:
@@ -121,10 +121,15 @@ class Pattern:
         if self.skip.to in ("to_first", "to_last"):
             self._check_skip(names)
 
-    def _check_skip(self, names: list[str]) -> None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the steps."""
+        return tuple(step.name for step in self.steps)
+
+    def _check_skip(self, names: tuple[str, ...]) -> None:
         name = self.skip.step
         if name not in names:
-            raise PipelineError(f"skip to step {name!r}: the pattern has the steps {names}")
+            raise PipelineError(f"skip to step {name!r}: the pattern has the steps {[*names]}")
         number = names.index(name)
         step = self.steps[number]
         if step.least == 0:

@@ -1,6 +1,6 @@
 """Keyed state of a pattern: rows that wait, partial matches by key, and the rows they may have."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import polars as pl
@@ -119,6 +119,18 @@ class Matching(PairedState):
         """Start with empty parts."""
         self.partial = partial
         self.rows = rows
+
+    @classmethod
+    def empty(
+        cls,
+        key: tuple[str, ...],
+        stored: Mapping[str, pl.DataType],
+        within_ms: int,
+        store: BlockStore,
+    ) -> "Matching":
+        """Return the state of a pattern without rows; ``stored``: the columns of a row."""
+        partial = PartialMatches(key, within_ms, store)
+        return cls(partial, StepRows(stored, within_ms, store))
 
     @property
     def _parts(self) -> tuple[Part, Part]:

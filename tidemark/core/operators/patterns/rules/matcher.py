@@ -9,7 +9,7 @@ import polars as pl
 
 from tidemark.core.operators.patterns.automaton import Automaton
 from tidemark.core.operators.patterns.engines import Engines
-from tidemark.core.operators.patterns.findings import REFUSED, Findings
+from tidemark.core.operators.patterns.findings import REFUSED
 from tidemark.core.operators.patterns.in_time import TimedFrame, refused_frame
 from tidemark.core.operators.patterns.operator import too_many
 from tidemark.core.operators.patterns.partial import unpacked
@@ -41,21 +41,17 @@ class Matcher:
         results, refused = found.of_kind(self.kind), found.of_kind(REFUSED)
         shown = self.results.frame(results, matching.rows, rule)
         reason = too_many(self._automaton.max_partial)
-        late = refused_frame(refused, matching.rows, reason)
+        late = refused_frame(refused.first_refs, matching.rows, reason)
         return {ROWS: TimedFrame(shown, results.at_ms), LATE: TimedFrame(late, refused.at_ms)}
 
     def dropped(self, at_ms: int, reason: str, matching: Matching) -> Mapping[str, TimedFrame]:
         """Return the first rows of the partial matches that end with their rule, as late rows.
 
-        A partial match that was a match before is none of them.
+        Those of partial matches that were matches before are left out.
         """
         lists = [piece[OPEN][PARTIAL] for piece in matching.partial.snapshot()]
         partials = unpacked(pl.concat(lists)) if lists else []
         complete = self._automaton.complete
         firsts = {each.refs[0] for some in partials for each in some if not each.closed & complete}
-        refs = np.array(sorted(firsts), np.int64)
-        ones, zeros = np.ones(refs.size, np.int64), np.zeros(refs.size, np.int64)
-        times = np.full(refs.size, at_ms)
-        found = Findings(zeros + REFUSED, times, zeros > 0, zeros, zeros, ones, refs)
-        late = refused_frame(found, matching.rows, reason)
-        return {LATE: TimedFrame(late, times)}
+        late = refused_frame(np.array(sorted(firsts), np.int64), matching.rows, reason)
+        return {LATE: TimedFrame(late, np.full(late.height, at_ms))}

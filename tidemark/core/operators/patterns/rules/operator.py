@@ -17,19 +17,15 @@ from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.joins.version_runs import DELETED
 from tidemark.core.operators.joins.versions import Versions
 from tidemark.core.operators.operator import Frames
-from tidemark.core.operators.patterns.automaton import Automaton
-from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.engines import Engines
 from tidemark.core.operators.patterns.findings import MATCH, TIMEOUT
 from tidemark.core.operators.patterns.in_time import InTime, TimedFrame, TimedFrames, late_frame
-from tidemark.core.operators.patterns.one_row import OneRowPattern
 from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.results import MatchResults
 from tidemark.core.operators.patterns.rules.matcher import Matcher
 from tidemark.core.operators.patterns.rules.periods import Period, periods_of
 from tidemark.core.operators.patterns.rules.state import ActiveRule, ActiveRules, RuleState
-from tidemark.core.operators.patterns.state import Matching, PartialMatches
-from tidemark.core.operators.patterns.step_rows import StepRows
+from tidemark.core.operators.patterns.state import Matching
 from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.operators.ports import (
     DEAD,
@@ -44,7 +40,7 @@ from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.rows.copies import own_rows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import ORDER
-from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, ROW_COLUMNS, SOURCE, WATERMARK
+from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.errors import PipelineError
 
 LATE_RULES = f"{LATE}-rules"
@@ -138,23 +134,15 @@ class RuleMatch(InTime):
 
     def _matcher(self, text: str) -> Matcher:
         pattern = self.rules.pattern(text)
-        automaton = Automaton(pattern, self.max_partial)
-        conditions = Conditions(pattern, self.columns)
-        engines = Engines(automaton, conditions, self.key, OneRowPattern.of(automaton))
-        results = self._results(tuple(step.name for step in pattern.steps))
-        return Matcher(engines, results, TIMEOUT if self.timeouts else MATCH)
-
-    @cached_property
-    def _stored(self) -> dict[str, pl.DataType]:
-        return {**ROW_COLUMNS, SOURCE: pl.String(), **self.columns}
+        engines = Engines.of(pattern, self.max_partial, self.key, self.columns)
+        return Matcher(engines, self._results(pattern.names), TIMEOUT if self.timeouts else MATCH)
 
     def open(self, store: BlockStore = IN_MEMORY, /) -> RuleState:
         """Return empty state."""
 
         def matching(matcher: Matcher) -> Matching:
             within_ms = matcher.engines.automaton.pattern.within_ms
-            partial = PartialMatches(self.key, within_ms, store)
-            return Matching(partial, StepRows(self._stored, within_ms, store))
+            return Matching.empty(self.key, self.stored, within_ms, store)
 
         rule, text = self.rules.rule, self.rules.text
         columns = {name: self.rules.columns[name] for name in (rule, text)}
@@ -217,8 +205,7 @@ class RuleMatch(InTime):
 
     def taken(self, state: RuleState, before_ms: int, stop_ms: int) -> TimedFrames:
         """Return the results that rows and timers before ``stop_ms`` decide, by port."""
-        due = state.waiting.release(stop_ms)
-        rows = pl.DataFrame(schema=self._stored) if due is None else due[list(self._stored)]
+        rows = self.due_rows(state, stop_ms)
         parts = [*self._found(rows, state, before_ms, stop_ms)]
         return {port.name: self._in_order(port, parts) for port in self.outputs[:2]}
 
@@ -268,7 +255,7 @@ class RuleMatch(InTime):
     def _nothing(self) -> TimedFrames:
         """No results, by port."""
         none = np.empty(0, np.int64)
-        late = self.open().waiting.take(pl.DataFrame(schema=self._stored))
+        late = self.open().waiting.take(pl.DataFrame(schema=self.stored))
         results = pl.DataFrame(schema=self.outputs[0].columns)
         return {ROWS: TimedFrame(results, none), LATE: TimedFrame(late_frame(late, ""), none)}
 
