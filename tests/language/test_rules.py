@@ -211,7 +211,11 @@ def test_more_rules_than_the_bound_stop_the_operator():
         ),
         (
             lambda r, t: r.match(t, rule="rule", max_within="1h").select(a="at"),
-            "'at' is not a column of a step",
+            "'at' is not a column of a step; a rule may have a step of any name but first and last",
+        ),
+        (
+            lambda r, t: r.match(t, rule="rule", max_within="1h").select(a=largest("first.at")),
+            'select(a): max("first.at") names no step; a rule may have a step of any name but',
         ),
         (
             lambda r, t: r.match(t, rule="rule", max_within="1h").select(a="first.at").late,

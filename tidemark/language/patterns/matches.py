@@ -72,7 +72,8 @@ class Matches:
         """
         if isinstance(self.stage, PatternStage):
             return self
-        used = [name for value in values.values() for name in names_in(value)]
+        texts = {value for value in values.values() if isinstance(value, str) and "." not in value}
+        used = [name for value in values.values() for name in names_in(value) if name not in texts]
         steps = dict.fromkeys(name.partition(".")[0] for name in used)
         kept = tuple(name for name in steps if name not in (FIRST, LAST))
         return replace(self, stage=replace(self.stage, steps=kept))
@@ -105,6 +106,12 @@ class Matches:
     def _example(self) -> str:
         return f"{self.stage.steps[0] if self.stage.steps else LAST}.{next(iter(self._columns))}"
 
+    @property
+    def _known(self) -> str:
+        if not self.stage.steps:
+            return f"a rule may have a step of any name but {FIRST} and {LAST}"
+        return f"the steps are {', '.join(self.stage.steps)}"
+
     def _column(self, text: str, what: str) -> Value:
         step, dot, column = text.partition(".")
         if dot and step in (FIRST, LAST) and isinstance(self.stage, RulesStage):
@@ -112,8 +119,8 @@ class Matches:
             return Value(None, column, first=step == FIRST)
         if not dot or step not in self.stage.steps:
             raise PipelineError(
-                f"{what}: {text!r} is not a column of a step; the steps are "
-                f"{', '.join(self.stage.steps)}: write {self._example!r}"
+                f"{what}: {text!r} is not a column of a step; {self._known}: write "
+                f"{self._example!r}"
             )
         require_column(column, self._columns, f"{what}={text!r}")
         return Value(self.stage.steps.index(step), column)
@@ -128,10 +135,10 @@ class Matches:
             )
         own = step_columns(used[0], self._columns) if used else {}
         if not used and named:
-            known = ", ".join(self.stage.steps)
+            step = self.stage.steps[0] if self.stage.steps else "hot"
             raise PipelineError(
-                f"{what}: {function} names no step; the steps are {known}: write a column as "
-                f"{self._example!r}, or {self.stage.steps[0]!r} for its rows"
+                f"{what}: {function} names no step; {self._known}: write a column as "
+                f"{f'{step}.{next(iter(self._columns))}'!r}, or {step!r} for its rows"
             )
         aggregation = Aggregation({name: function}, own)
         if aggregation.user_functions:
