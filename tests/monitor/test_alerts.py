@@ -88,7 +88,7 @@ def test_a_restore_is_told_of_while_it_runs():
 
 def told(*records: Stats, now_ms: int = NOW_MS):
     seen = [follow(None, each) for each in records]
-    return status("p", seen, [a for each in seen for a in alerts_of(each, NONE)], now_ms)
+    return status("p", records, [a for each in seen for a in alerts_of(each, NONE)], now_ms)
 
 
 def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():

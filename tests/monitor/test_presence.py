@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.monitor.samples import NOW_MS, stats
-from tidemark.monitor.alerts import follow
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.status import status
 from tidemark.runtime.service.stats import (
@@ -20,7 +19,7 @@ SILENT_MS = NOW_MS - 5_000
 
 
 def shown(*records: Stats, now_ms: int = NOW_MS) -> dict[str, Any]:
-    return status("p", [follow(None, each) for each in records], [], now_ms)
+    return status("p", records, [], now_ms)
 
 
 def names(*records: Stats, now_ms: int = NOW_MS) -> dict[str, bool]:

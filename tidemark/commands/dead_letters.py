@@ -29,7 +29,7 @@ from tidemark.commands.letters_view import (
     letter_lines,
     outcome_line,
 )
-from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
+from tidemark.commands.options import Bootstrap, JsonLines, PipelineArgument, broker_config
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
@@ -57,8 +57,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Lines of JSON instead of a table.")]
-
 
 @app.command("list")
 def list_(
@@ -76,7 +74,7 @@ def list_(
     offsets: Offsets = None,
     since: Since = None,
     until: Until = None,
-    json: Json = False,
+    json: JsonLines = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """List the newest dead letters, or count them with --by.
@@ -107,7 +105,7 @@ def show(
         str,
         typer.Argument(metavar="LETTER", help="Number in the list, or TOPIC/PARTITION/OFFSET."),
     ],
-    json: Json = False,
+    json: JsonLines = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """Show a dead letter: reason, record with headers, and the source that refused it."""

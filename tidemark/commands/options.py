@@ -15,6 +15,7 @@ Bootstrap = Annotated[
 PipelineArgument = Annotated[
     str, typer.Argument(metavar="PIPELINE", help="Module, file or module:name of the pipeline.")
 ]
+JsonLines = Annotated[bool, typer.Option("--json", help="Lines of JSON instead of a table.")]
 
 
 def broker_config(bootstrap_server: str | None) -> Config:

@@ -1,18 +1,17 @@
 """``tidemark why open``: what the clocks of a pipeline wait for, and what moves them on."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
+from tidemark.commands.options import Bootstrap, JsonLines, PipelineArgument, broker_config
 from tidemark.commands.table import table_lines
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.segment import is_operator_source, operator_of
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
-from tidemark.monitor.alerts import ProcessHistory
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.stats_reader import latest_stats
 from tidemark.monitor.status import Json, status, why_open
@@ -45,7 +44,7 @@ def open_(
             help="Only clocks that have not reached this end of a window: 2026-03-01T12:00:00Z.",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Lines of JSON instead of a table.")] = False,
+    json: JsonLines = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """Show each operator's clock, the source that holds it, and what moves it on.
@@ -59,7 +58,7 @@ def open_(
     end_ms = moment_ms(end, "--end", now)
     config = broker_config(bootstrap_server).model_copy(update={"pipeline": pipeline})
     found = latest_stats(config, require_broker(config), plan.stats, now - FORGOTTEN_MS)
-    seen = status(plan.pipeline, map(ProcessHistory, found), (), now)
+    seen = status(plan.pipeline, found, (), now)
     if not seen["processes"]:
         raise ConfigurationError(f"{plan.stats}: no process runs, or none writes stats")
     clocks = [
@@ -104,7 +103,7 @@ def clock_lines(clocks: Sequence[Json], end_ms: int | None) -> Iterator[str]:
     yield from dict.fromkeys(clock["moves_on"] for clock in clocks)
 
 
-def moves_on(plan: Plan, clock: dict[str, Any]) -> str:
+def moves_on(plan: Plan, clock: Json) -> str:
     """Return a sentence that says what moves a clock on."""
     held_by = clock["held_by"]
     if held_by is None:
@@ -112,9 +111,8 @@ def moves_on(plan: Plan, clock: dict[str, Any]) -> str:
     if is_operator_source(held_by):
         return f"the clock of operator {operator_of(held_by)} moves it on"
     topic = held_by.rpartition("/")[0]
-    silent = [
-        f", or no record of it for {duration_text(source.idle_after_ms)} (idle_after)"
-        for source in plan.sources
-        if source.reads(topic)
-    ]
-    return f"a later record of {held_by} moves it on{''.join(silent[:1])}"
+    said = f"a later record of {held_by} moves it on"
+    source = next((each for each in plan.sources if each.reads(topic)), None)
+    if source is None:  # the running services have another program
+        return said
+    return f"{said}, or no record of it for {duration_text(source.idle_after_ms)} (idle_after)"

@@ -122,9 +122,9 @@ class Monitor:
 
     def status(self) -> dict[str, Any]:
         """Return the status as JSON values (docs/monitor.md)."""
-        histories = [msgspec.convert(held, ProcessHistory) for held in self._latest.values()]
+        last = [msgspec.convert(held["stats"], Stats) for held in self._latest.values()]
         alerts = [msgspec.convert(held, Alert) for held in self._alerts.values()]
-        found = status(self.pipeline, histories, alerts, now_ms())
+        found = status(self.pipeline, last, alerts, now_ms())
         return {**found, "skipped_records": self._skipped}
 
 

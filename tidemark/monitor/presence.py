@@ -31,14 +31,11 @@ def present(latest: Iterable[Stats], now_ms: int) -> list[Stats]:
     """Return the processes that run, and those that are silent and not replaced."""
     known = [stats for stats in latest if now_ms - stats.at_ms < FORGOTTEN_MS]
     running = [stats for stats in known if not is_silent(stats, now_ms)]
+    silent = [stats for stats in known if is_silent(stats, now_ms)]
     owned = {stats.service: set[Partition]() for stats in running}
     for stats in running:
         owned[stats.service].update(_partitions(stats))
-    return [
-        stats
-        for stats in known
-        if not is_silent(stats, now_ms) or not _is_replaced(stats, running, owned)
-    ]
+    return [*running, *(stats for stats in silent if not _is_replaced(stats, running, owned))]
 
 
 def _is_replaced(

@@ -1,4 +1,4 @@
-"""The status of a pipeline, computed from process histories and the present time.
+"""The status of a pipeline, computed from the last stats of processes and the present time.
 
 The page and ``/api/status`` show it.  Silent processes are found only here: a process that died
 writes no record.
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tidemark.core.time.segment import is_operator_source, shown_source
-from tidemark.monitor.alerts import Alert, ProcessHistory, process_of
+from tidemark.monitor.alerts import Alert, process_of
 from tidemark.monitor.presence import is_silent, present
 from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
 
@@ -20,11 +20,9 @@ Ingest = Mapping[str, tuple[SourceStats, int | None]]
 """Ingest's stats of raw partitions by name, and the lag of each in records."""
 
 
-def status(
-    pipeline: str, histories: Iterable[ProcessHistory], alerts: Iterable[Alert], now_ms: int
-) -> Json:
-    """Return the whole status as JSON values."""
-    latest = sorted(present((each.stats for each in histories), now_ms), key=process_of)
+def status(pipeline: str, last: Iterable[Stats], alerts: Iterable[Alert], now_ms: int) -> Json:
+    """Return the whole status as JSON values; ``last``: the last record of each process."""
+    latest = sorted(present(last, now_ms), key=process_of)
     raised = [*alerts, *_silent(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
     # While partitions change hands, two processes name one.  The newer record is right.
