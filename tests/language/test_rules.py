@@ -227,3 +227,18 @@ def test_mistakes_are_refused(build, message):
     _, readings, rules = house()
     with refused(message):
         build(readings, table(rules))
+
+
+def test_what_deletes_a_rule_is_a_part_of_the_state():
+    texts = set()
+    for tombstones in (True, False):
+        pipeline, readings, rules = house()
+        known = rules.table(keep="1d", tombstones=tombstones).broadcast()
+        found = readings.match(known, rule="rule", max_within="1h").select(since="first.at")
+        found.to("alarms")
+        (operator,) = pipeline.plan().operators
+        texts.add(operator.state_signature["pattern"])
+    assert texts == {
+        "rules of rule, at most 1h, keep 1d, tombstones",
+        "rules of rule, at most 1h, keep 1d",
+    }

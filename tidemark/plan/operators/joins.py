@@ -176,14 +176,15 @@ def _deleted(stage: TableStage) -> pl.Expr | None:
 
 def deleted_versions(table: Node, deleted: pl.Expr | None) -> pl.Expr | None:
     """Return which versions of a table delete their keys; ``deleted``: as users say."""
-    if TOMBSTONE not in table.columns:
+    if not has_tombstones(table):
         return deleted
     mark = pl.col(TOMBSTONE)
     return mark if deleted is None else mark | deleted.fill_null(value=False)
 
 
-def _has_tombstones(stage: TableStage) -> bool:
-    return TOMBSTONE in stage.inputs[1].node.columns
+def has_tombstones(table: Node) -> bool:
+    """Return whether records without a value delete versions of a table."""
+    return TOMBSTONE in table.columns
 
 
 def table_sources(outputs: Iterable[AnyOutput]) -> frozenset[Node]:
@@ -294,7 +295,7 @@ def join_text(stage: AnyJoinStage) -> str:
     if isinstance(stage, TableStage):
         if stage.deleted is not None and not _is_static(stage):
             text += f", deleted {whole_text(stage.deleted)}"
-        if _has_tombstones(stage):
+        if has_tombstones(stage.inputs[1].node):
             text += ", tombstones"
         if stage.wait == "arrival":
             text += ", on arrival"

@@ -10,7 +10,7 @@ from tidemark.core.rows.expression import whole_text
 from tidemark.core.time.duration import duration_text
 from tidemark.plan.dataflow import Dataflow, output_topics
 from tidemark.plan.logical import RULE_SIDES, RulesStage
-from tidemark.plan.operators.joins import deleted_versions
+from tidemark.plan.operators.joins import deleted_versions, has_tombstones
 from tidemark.plan.operators.patterns import described
 from tidemark.plan.outputs import PatternOutput, advances
 from tidemark.plan.physical import OperatorPlan, PortPlan, StreamPlan
@@ -104,6 +104,8 @@ def _text(stage: RulesStage) -> str:
         text += f", keep {duration_text(stage.keep_ms)}"
     if stage.deleted is not None:
         text += f", deleted {whole_text(stage.deleted)}"
+    if has_tombstones(stage.table.node):
+        text += ", tombstones"
     return text
 
 
