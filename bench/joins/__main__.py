@@ -30,9 +30,10 @@ def main() -> int:
             parser.error(f"unknown join {name!r}; choose from {', '.join(JOINS)}")
     made = events(asked.n, asked.partitions, asked.seed)
     queries = {name: JOINS[name] for name in asked.joins}
-    flink = FLINK if asked.flink else None
+    flink = FLINK if asked.flink else {}
     with tempfile.TemporaryDirectory() as folder:
-        runs = beside(queries, flink, made, asked.partitions, "bench.joins.job", Path(folder))
+        declared_in = "bench.joins.queries:JOINS"
+        runs = beside(queries, declared_in, flink, made, asked.partitions, Path(folder))
         return int(not all([*runs]))
 
 

@@ -4,101 +4,64 @@ python -m bench.nexmark [--n 30000] [--seed 1] [--late 0.01] [--kafka] [q11 q15 
 
 Each query runs over n events, of which some arrive late, and its results are compared with SQL over
 all events.  It runs in this process, or with --kafka as services on a broker, exactly once.  Rates
-are events per CPU second of the process or of all services.  The CPU time of the broker includes
-that of the topics and of reading the results.  Status 1 if any row differs.
+are events per CPU second of the process or of all services.  On a broker, MiB is the most memory of
+each service.  The CPU time of the broker includes that of the topics and of reading the results.
+Status 1 if any row differs.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import polars as pl
-
-from bench.cpu import used_s
-from bench.nexmark import in_process, on_kafka
+from bench.nexmark import in_process
 from bench.nexmark.arrival import all_arrivals, values
+from bench.nexmark.beside import beside
 from bench.nexmark.flink.queries import FLINK
-from bench.nexmark.flink.runner import Flink, flink_folder
 from bench.nexmark.generator import Settings
 from bench.nexmark.queries import QUERIES
 from bench.nexmark.query import Query
-from bench.nexmark.reference import Comparison, Reference
-from tidemark.embedded.broker import Broker
+from bench.nexmark.reference import Reference
 
 
 def main() -> int:
     """Print a table; return 1 if any row differs."""
     asked = _arguments()
-    queries = asked.queries or [*QUERIES]
+    queries = {name: QUERIES[name] for name in asked.queries or QUERIES}
     with tempfile.TemporaryDirectory() as folder:
         rows = _on_kafka if asked.kafka else _in_process
-        wrong = [not each for each in rows(asked, queries, Path(folder))]
-    return int(any(wrong))
+        return int(not all([*rows(asked, queries, Path(folder))]))
 
 
-def _in_process(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -> Iterator[bool]:
+def _in_process(
+    asked: argparse.Namespace, queries: Mapping[str, Query], folder: Path
+) -> Iterator[bool]:
     """Run queries in this process; yield for each whether its results are right."""
     events = all_arrivals(asked.n, _settings(asked, partitions=1))
     records = {kind: values(frame) for kind, frame in events.items()}
     reference = Reference(events, folder)
     print("| query | rows | late | difference | events/CPU s |\n|---|--:|--:|---|--:|")
-    for name in queries:
-        query = QUERIES[name]
+    for name, query in queries.items():
         made = in_process.run(name, query, records)
         found = reference.compare(query.sql, query.results, made.results)
-        rate = _read(query, events) / made.cpu_s
-        print(f"{_row(name, found, made.late)} {rate:,.0f} |", flush=True)
+        rate = sum(events[kind].height for kind in query.reads) / made.cpu_s
+        print(f"| {name} | {found.rows:,} | {made.late:,} | {found} | {rate:,.0f} |", flush=True)
         yield found.is_equal
 
 
-def _on_kafka(asked: argparse.Namespace, queries: Sequence[str], folder: Path) -> Iterator[bool]:
-    """Run queries on a broker of their own; yield for each whether its results are right."""
+def _on_kafka(
+    asked: argparse.Namespace, queries: Mapping[str, Query], folder: Path
+) -> Iterator[bool]:
+    """Run queries on a broker of their own; yield for each run whether its results are right."""
     events = all_arrivals(asked.n, _settings(asked, asked.partitions))
-    reference = Reference(events, folder)
-    flink = Flink(flink_folder()) if asked.flink else None
-    with Broker(folder / "broker") as broker:
-        source = on_kafka.Input(broker.address, events, asked.partitions)
-        print(
-            "| query | rows | late | difference | events/CPU s | events/s | broker CPU s |\n"
-            "|---|--:|--:|---|--:|--:|--:|"
-        )
-        for name in queries:
-            query = QUERIES[name]
-            runs = {name: partial(on_kafka.run, name, query, source, reference)}
-            if flink is not None and name in FLINK:
-                of_flink = partial(flink.run, name, query, FLINK[name], source, reference)
-                runs[f"{name} Flink"] = of_flink
-            for shown, run in runs.items():
-                yield _reported(shown, run, _read(query, events), broker.pid or 0)
-
-
-def _reported(name: str, run: Callable[[], on_kafka.KafkaRun], read: int, broker: int) -> bool:
-    """Run a query and print its row; return whether its results are right.
-
-    ``read``: the number of events that it reads.  ``broker``: the process of the broker.
-    """
-    before_s = used_s(broker)
-    made = run()
-    rates = f"{read / made.cpu_s:,.0f} | {read / made.read_s:,.0f}"
-    row = _row(name, made.comparison, made.late)
-    print(f"{row} {rates} | {used_s(broker) - before_s:.1f} |", flush=True)
-    return made.comparison.is_equal
+    flink = FLINK if asked.flink else {}
+    declared_in = "bench.nexmark.queries:QUERIES"
+    return beside(queries, declared_in, flink, events, asked.partitions, folder)
 
 
 def _settings(asked: argparse.Namespace, partitions: int) -> Settings:
     return Settings(asked.seed, asked.rate, late_share=asked.late, partitions=partitions)
-
-
-def _read(query: Query, events: Mapping[str, pl.DataFrame]) -> int:
-    return sum(events[kind].height for kind in query.reads)
-
-
-def _row(name: str, found: Comparison, late: int) -> str:
-    said = "none" if found.is_equal else "; ".join(found.examples)
-    return f"| {name} | {found.rows:,} | {late:,} | {said} |"
 
 
 def _arguments() -> argparse.Namespace:

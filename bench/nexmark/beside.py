@@ -18,43 +18,48 @@ from tidemark.embedded.broker import Broker
 
 def beside(
     queries: Mapping[str, Query],
-    flink_queries: Mapping[str, FlinkQuery] | None,
+    declared_in: str,
+    flink_queries: Mapping[str, FlinkQuery],
     events: Mapping[str, pl.DataFrame],
     partitions: int,
-    job: str,
     folder: Path,
 ) -> Iterator[bool]:
     """Run queries and print a table; yield for each run whether its results are right.
 
-    Rates count all events.  ``flink_queries``: by name, None without Flink.  ``partitions``: of
-    each topic.  ``job``: the module of the pipelines.
+    Rates count the events that a query reads.  ``declared_in``: see ``on_kafka.run``.
+    ``flink_queries``: by name, empty without Flink.  ``partitions``: of each topic.
     """
     reference = Reference(events, folder)
-    flink = None if flink_queries is None else Flink(flink_folder())
-    count = sum(frame.height for frame in events.values())
+    flink = Flink(flink_folder()) if flink_queries else None
     with Broker(folder / "broker") as broker:
         source = on_kafka.Input(broker.address, events, partitions)
-        print("| query | rows | difference | events/s | events/CPU s | MiB | broker CPU s | load |")
-        print("|---|--:|---|--:|--:|---|--:|--:|")
+        print(
+            "| query | rows | late | difference | events/s | events/CPU s | MiB | broker CPU s "
+            "| load |\n|---|--:|--:|---|--:|--:|---|--:|--:|"
+        )
         for name, query in queries.items():
-            ours = partial(on_kafka.run, name, query, source, reference, job)
+            count = sum(events[kind].height for kind in query.reads)
+            ours = partial(on_kafka.run, name, query, source, reference, declared_in)
             yield _reported(name, ours, count, broker.pid or 0)
-            if flink is not None and flink_queries and name in flink_queries:
+            if flink is not None and name in flink_queries:
                 theirs = partial(flink.run, name, query, flink_queries[name], source, reference)
                 yield _reported(f"{name}, Flink", theirs, count, broker.pid or 0)
 
 
 def _reported(name: str, run: Callable[[], on_kafka.KafkaRun], count: int, broker: int) -> bool:
-    """Run a query and print its row; return whether its results are right."""
+    """Run a query and print its row; return whether its results are right.
+
+    ``count``: of the events that it reads.  ``broker``: the process of the broker.
+    """
     before_s = used_s(broker)
     made = run()
     found = made.comparison
-    said = "none" if found.is_equal else "; ".join(found.examples)
     rates = f"{count / made.read_s:,.0f} | {count / made.cpu_s:,.0f}"
     peaks = ", ".join(f"{each} {peak >> 20}" for each, peak in made.peak_bytes.items())
     broker_s, load = used_s(broker) - before_s, os.getloadavg()[0]
     print(
-        f"| {name} | {found.rows:,} | {said} | {rates} | {peaks} | {broker_s:.1f} | {load:.1f} |",
+        f"| {name} | {found.rows:,} | {made.late:,} | {found} | {rates} | {peaks} "
+        f"| {broker_s:.1f} | {load:.1f} |",
         flush=True,
     )
     return found.is_equal

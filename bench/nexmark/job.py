@@ -2,13 +2,13 @@
 
 import json
 import os
+from pkgutil import resolve_name
 
-from bench.nexmark.queries import QUERIES
 from bench.nexmark.query import pipeline as made
 
 pipeline = made(
     os.environ["NEXMARK_RUN"],
-    QUERIES[os.environ["NEXMARK_QUERY"]],
+    resolve_name(os.environ["NEXMARK_QUERIES"])[os.environ["NEXMARK_QUERY"]],
     json.loads(os.environ["NEXMARK_TOPICS"]),
     int(os.environ["NEXMARK_PARTITIONS"]),
 )

@@ -89,12 +89,10 @@ class Input:
             raise InfrastructureError(f"topic {topic}: records were not sent")
 
 
-def run(
-    name: str, query: Query, source: Input, reference: Reference, job: str = "bench.nexmark.job"
-) -> KafkaRun:
+def run(name: str, query: Query, source: Input, reference: Reference, declared_in: str) -> KafkaRun:
     """Run a query with its services until its results are those of SQL, for a minute at most.
 
-    ``job``: the module of the pipeline.
+    ``declared_in``: the module and the variable with the query, as ``module:VARIABLE``.
 
     Raises:
         InfrastructureError: a service ends, or does not read its input in time.
@@ -105,10 +103,11 @@ def run(
     topics.ensure(source.admin, topics.own_topics(plan), -1)
     environment = {
         "KAFKA_BOOTSTRAP_SERVERS": source.broker,
-        "PIPELINE": job,
+        "PIPELINE": "bench.nexmark.job",
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "TIDEMARK_SLOT": "0",
         "NEXMARK_RUN": pipeline_name,
+        "NEXMARK_QUERIES": declared_in,
         "NEXMARK_QUERY": name,
         "NEXMARK_TOPICS": json.dumps(used),
         "NEXMARK_PARTITIONS": str(source.partitions),

@@ -32,6 +32,10 @@ class Comparison:
         """Whether the results are the rows that SQL gives."""
         return not self.missing and not self.unexpected
 
+    def __str__(self) -> str:
+        """Return the rows that differ, or none."""
+        return "; ".join(self.examples) or "none"
+
 
 class Reference:
     """All events as tables."""

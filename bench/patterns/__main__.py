@@ -29,10 +29,10 @@ def main() -> int:
     parser.add_argument("--flink", action="store_true", help="run Flink SQL too")
     asked = parser.parse_args()
     events = readings(asked.n, asked.sensors, asked.partitions, asked.seed, is_opened=asked.opened)
-    flink = FLINK if asked.flink else None
+    flink = FLINK if asked.flink else {}
     with tempfile.TemporaryDirectory() as folder:
-        job = "bench.patterns.job"
-        runs = beside(PATTERNS, flink, events, asked.partitions, job, Path(folder))
+        declared_in = "bench.patterns.queries:PATTERNS"
+        runs = beside(PATTERNS, declared_in, flink, events, asked.partitions, Path(folder))
         return int(not all([*runs]))
 
 

@@ -34,7 +34,8 @@ def reference(events, tmp_path_factory):
     [("q5", True), ("q6", True), ("q14", False), ("q16", False), ("cep0", True)],
 )
 def test_every_row_is_the_row_of_sql(name, has_late_rows, source, reference):
-    made = on_kafka.run(name, QUERIES[name], source, reference)
+    declared_in = "bench.nexmark.queries:QUERIES"
+    made = on_kafka.run(name, QUERIES[name], source, reference, declared_in)
     assert made.comparison.rows > 30
     assert made.comparison.is_equal, made.comparison.examples
     assert (made.late > 50) == has_late_rows, made.late
