@@ -9,8 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from bench.nexmark.arrival import PARTITION, POSITION
-from bench.nexmark.draws import mixed
+from bench.nexmark.arrival import partition_of, with_positions
 from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.query import RESULTS, Query, Streams
 
@@ -33,15 +32,13 @@ def events(total: int, partitions: int, seed: int) -> Mapping[str, pl.DataFrame]
     for kind, schema in _SCHEMAS.items():
         now_ms = _START_MS + np.arange(0, total, 2) * 1_000 // ROWS_PER_S
         user = draw.integers(0, USERS, now_ms.size)
-        part = (mixed(user.astype(np.uint64)) % np.uint64(partitions)).astype(np.int32)
-        number = pl.int_range(pl.len(), dtype=pl.Int64)
-        made[kind] = pl.DataFrame({"number": user}).select(
+        rows = pl.DataFrame({"number": user}).select(
             pl.format("u{}", "number").alias("user"),
             pl.Series([*schema][1], draw.integers(1, 10_000, now_ms.size)),
             pl.Series("at", now_ms - draw.integers(0, DISORDER_MS, now_ms.size)),
-            pl.Series(PARTITION, part),
-            number.over(pl.Series(PARTITION, part)).alias(POSITION),
+            partition_of(user, partitions),
         )
+        made[kind] = with_positions(rows)
     return made
 
 

@@ -41,11 +41,9 @@ def arrivals(first: int, count: int, total: int, settings: Settings) -> Mapping[
 def _arriving(frame: pl.DataFrame, kind: str, settings: Settings, total: int) -> pl.DataFrame:
     """Return events in order of arrival, with PARTITION and the number with which they arrive."""
     number = pl.Series(_ARRIVES, np.minimum(_numbers(frame["n"].to_numpy(), settings), total - 1))
-    ids = frame[_PARTITIONED_BY.get(kind, "id")].to_numpy().astype(np.uint64)
-    part = mixed(ids) % np.uint64(settings.partitions - settings.silent)
-    return frame.with_columns(number, pl.Series(PARTITION, part.astype(np.int32))).sort(
-        _ARRIVES, "n"
-    )
+    ids = frame[_PARTITIONED_BY.get(kind, "id")].to_numpy()
+    part = partition_of(ids, settings.partitions - settings.silent)
+    return frame.with_columns(number, part).sort(_ARRIVES, "n")
 
 
 def _numbers(events: Numbers, settings: Settings) -> Numbers:
@@ -57,9 +55,20 @@ def _numbers(events: Numbers, settings: Settings) -> Numbers:
 
 def all_arrivals(total: int, settings: Settings) -> Mapping[str, pl.DataFrame]:
     """Return all events by kind, in order of arrival, with PARTITION and POSITION."""
-    position = pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION).alias(POSITION)
     found = arrivals(0, total, total, settings)
-    return {kind: frame.with_columns(position) for kind, frame in found.items()}
+    return {kind: with_positions(frame) for kind, frame in found.items()}
+
+
+def partition_of(ids: Numbers, partitions: int) -> pl.Series:
+    """Return the partition of each id, as PARTITION."""
+    part = mixed(ids.astype(np.uint64)) % np.uint64(partitions)
+    return pl.Series(PARTITION, part.astype(np.int32))
+
+
+def with_positions(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return events in order of arrival, with PARTITION, and add POSITION."""
+    position = pl.int_range(pl.len(), dtype=pl.Int64).over(PARTITION)
+    return frame.with_columns(position.alias(POSITION))
 
 
 def values(frame: pl.DataFrame) -> list[bytes]:

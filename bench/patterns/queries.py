@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from bench.nexmark.arrival import PARTITION, POSITION
-from bench.nexmark.draws import mixed
+from bench.nexmark.arrival import partition_of, with_positions
 from bench.nexmark.flink.sql import FlinkQuery
 from bench.nexmark.query import RESULTS, Query, Streams
 from tidemark import col, sequence, step
@@ -36,17 +35,14 @@ def readings(
     sensor = np.append(np.arange(first), draw.integers(0, sensors, total))
     chance = np.append(np.full(first, SMOKE_SHARE), draw.random(total))
     is_smoke, is_hot = chance < SMOKE_SHARE, chance < SMOKE_SHARE + HOT_SHARE
-    part = (mixed(sensor.astype(np.uint64)) % np.uint64(partitions)).astype(np.int32)
-    number = pl.int_range(pl.len(), dtype=pl.Int64)
     made = pl.DataFrame({"sensor": sensor, "is_smoke": is_smoke}).select(
         "sensor",
         pl.when("is_smoke").then(pl.lit("smoke")).otherwise(pl.lit("temperature")).alias("kind"),
         pl.Series("celsius", np.where(is_hot & ~is_smoke, HOT + 1 + draw.random(sensor.size), 20)),
         pl.Series("at", now_ms - draw.integers(0, DISORDER_MS, now_ms.size)),
-        pl.Series(PARTITION, part),
-        number.over(pl.Series(PARTITION, part)).alias(POSITION),
+        partition_of(sensor, partitions),
     )
-    return {READINGS: made}
+    return {READINGS: with_positions(made)}
 
 
 def _fire(streams: Streams) -> None:
