@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up stop down status test rest test-all lint types core conformance integration replay \
-	chaos engine e2e format bench fuzz soak lock wheel clean
+	chaos faults changes engine e2e format bench fuzz soak lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -95,7 +95,12 @@ integration: setup  ## test against a real Kafka
 	$(PYTEST) $(SPREAD) tests/kafka
 
 chaos: setup  ## kill and freeze services and brokers, RUNS times; deploy changes between kills
+	@$(MAKE) --no-print-directory -j 2 faults changes RUNS=$(RUNS) SEED=$(SEED) JOBS=$(JOBS)
+
+faults:
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seed $(SEED) --jobs $(JOBS)
+
+changes:
 	$(BIN)/python -m tests.chaos.changes --seed $(SEED) --steps 4
 
 replay: setup  ## test replays on Spark against live results

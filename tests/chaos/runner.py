@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import KafkaException
 
 from tests.chaos import pipelines
-from tests.chaos.commands import Commands
 from tests.chaos.draining import Drain
 from tests.chaos.feeder import Feeder
 from tests.chaos.judging.judge import judge
@@ -127,7 +126,7 @@ def _stack(scenario: Scenario, address: str, store: Path) -> Stack:
     name = f"chaos{scenario.seed}"
     partitions = {f"{name}-{topic}": count for topic, count in scenario.partitions.items()}
     env = {**_ENV, **scenario.env, "TIDEMARK_STATE_DIR": str(store)}
-    return Commands(address, name, partitions, pipelines, scenario.options, **env)
+    return Stack(address, name, partitions, pipelines, scenario.options, **env)
 
 
 def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:

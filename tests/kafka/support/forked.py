@@ -3,7 +3,7 @@
 To start Python and import polars, pydantic and the rest takes a second of CPU, more than most tests
 here need of their services otherwise.  After the fork all is as after ``tidemark run NAME``:
 environment, arguments, the service's entry point, its pipeline, a log in place of stderr.  The
-command itself is what local stacks, runs of chaos and containers start.
+command itself is what local stacks and containers start.
 
 Nothing is computed before the fork, so polars has no pool of threads yet that a fork would lack.
 """
@@ -14,7 +14,7 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -56,11 +56,22 @@ class Process(Protocol):
 class Forked:
     """A ``Process`` that is a fork."""
 
-    def __init__(self, service: str, env: Mapping[str, str], log: Path) -> None:
-        """Start it; it ends with this process, at the latest."""
+    def __init__(
+        self,
+        service: str,
+        env: Mapping[str, str],
+        log: Path,
+        before: Callable[[], None] = die_with_parent,
+    ) -> None:
+        """Start it; it ends with this process, at the latest.
+
+        ``before``: a function of a module, called in the new process.
+        """
         self._service = service
         log.touch()
-        self._process = _server.Process(target=_run, args=(service, dict(env), log), daemon=True)
+        self._process = _server.Process(
+            target=_run, args=(service, dict(env), log, before), daemon=True
+        )
         self._process.start()
 
     @property
@@ -99,9 +110,9 @@ def stands_still(pid: int) -> bool:
     return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
 
 
-def _run(service: str, env: Mapping[str, str], log: Path) -> None:
+def _run(service: str, env: Mapping[str, str], log: Path, before: Callable[[], None]) -> None:
     """Become a service, in a process that was just forked."""
-    die_with_parent()
+    before()
     os.environ.clear()
     os.environ.update(env)
     with log.open("ab") as file:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import NewPartitions
 from tests.kafka.pipelines import pops
 from tests.kafka.support.forked import Forked, Process
 from tests.patience import PATIENCE_S
+from tidemark.embedded.processes import die_with_parent
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client import clients, topics
@@ -105,9 +106,15 @@ class Stack:
             self._lives[replica] += 1
             self.processes[replica] = self.launch(replica, self._log(replica), **env)
 
-    def launch(self, replica: Replica, log: Path, **env: str) -> Process:
-        """Run a process of a service; it is the caller's to end."""
-        return Forked(replica.service, self.environment(replica, env), log)
+    def launch(
+        self,
+        replica: Replica,
+        log: Path,
+        before: Callable[[], None] = die_with_parent,
+        **env: str,
+    ) -> Process:
+        """Run a process of a service, in which ``before`` runs first; it is the caller's to end."""
+        return Forked(replica.service, self.environment(replica, env), log, before)
 
     def environment(self, replica: Replica, env: Mapping[str, str]) -> dict[str, str]:
         """Return all variables of a replica's process; ``env`` counts before the stack's own."""
