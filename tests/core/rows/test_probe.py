@@ -4,7 +4,7 @@ import random
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from polars import col, lit, when
 
@@ -121,6 +121,23 @@ def test_an_expression_that_is_not_deterministic_is_refused():
         require_row_wise(rolled, COLUMNS, "with_columns")
 
 
+def test_an_expression_that_passes_on_one_type_is_refused_on_another_each_time():
+    greatest = col("a").eq_missing(col("a").max())
+    require_row_wise(greatest, {"a": pl.Null()}, "filter")
+    for what in ("filter", "select"):
+        with pytest.raises(PipelineError, match=f"^{what}: .* looks at other rows"):
+            require_row_wise(greatest, COLUMNS, what)
+
+
+def test_a_python_function_is_tried_each_time():
+    calls = []
+    noted = col("a").map_batches(lambda a: (calls.append(1), a)[1], return_dtype=pl.Int64)
+    require_row_wise(noted, COLUMNS, "filter")
+    first = len(calls)
+    require_row_wise(noted, COLUMNS, "filter")
+    assert len(calls) == 2 * first > 0
+
+
 def test_a_type_that_is_not_kept_is_refused():
     lying = col("a").map_batches(lambda values: values.cast(pl.String), return_dtype=pl.Int64)
     with pytest.raises(PipelineError, match="expected output type 'Int64', got 'String'"):
@@ -161,7 +178,6 @@ def _nested(inner):
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.recursive(LEAVES, _nested, max_leaves=4), st.sampled_from([(), ("12", "-3", "x")]))
 @example(pl.List(pl.Struct({"s": pl.List(pl.Struct({"value": pl.Float64()}))})), ())
 @example(pl.Array(pl.String(), 2), ())

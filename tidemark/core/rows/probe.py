@@ -7,11 +7,16 @@ Types do not show that.  polars' ``is_row_separable`` is trusted if it returns f
 true for ``a - a.mean()``.  So every expression is tried on a probe frame: whole, again, cut in two,
 in small batches, and reversed.  All results must agree to the bit.  A row on which an expression
 raises is left out: it may be a bad row, which becomes a dead letter at run time.
+
+A probe takes 20 ms or more, and a pipeline often repeats an expression, such as one ``where`` for
+all aggregates.  So a process tries an expression of polars alone once.
 """
 
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -53,7 +58,7 @@ _FLOATS = (
 _BOOLEANS = (True, False, False, True, True)
 _LENGTHS = (2, 0, 1, 3, 2)
 
-_BATCH_ROWS = (1, 2, 1, 3, 5)
+_BATCH_ROWS = (1, 2, 1, 3, 5, 8, 13)
 
 FAILURES = (Exception, pl.exceptions.PanicException)
 """What an expression of a user may raise: anything, a panic of polars too."""
@@ -66,9 +71,36 @@ def require_row_wise(expression: pl.Expr, columns: Columns, what: str) -> None:
         PipelineError: it looks at other rows, differs between two runs, or changes the number of
             rows.
     """
-    if _is_known_to_mix_rows(expression):
+    separable = _is_row_separable(expression)
+    if separable is False:
         raise _looks_at_other_rows(expression, what)
-    names = list(output_types([expression], columns, what))
+    names = tuple(output_types([expression], columns, what))
+    seen = visible([expression], columns)
+    if separable is None:
+        _try(expression, seen, names, what)
+    else:
+        serialized = expression.meta.serialize()
+        _try_once(_Trial(serialized, tuple(seen.items()), expression, names, what))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """An expression without Python functions, on columns; equal to others with the same probe."""
+
+    serialized: bytes
+    columns: tuple[tuple[str, pl.DataType], ...]
+    expression: pl.Expr = field(compare=False)
+    names: tuple[str, ...] = field(compare=False)
+    what: str = field(compare=False)
+
+
+@lru_cache(maxsize=1_000)
+def _try_once(trial: _Trial) -> None:
+    """Try an expression unless an equal trial has passed; a failure is not kept."""
+    _try(trial.expression, dict(trial.columns), trial.names, trial.what)
+
+
+def _try(expression: pl.Expr, columns: Columns, names: Sequence[str], what: str) -> None:
     for rows in _frames(expression, columns):
         _try_on(rows, expression, names, what)
 
@@ -185,11 +217,12 @@ def _makes_instants(expression: pl.Expr) -> bool:
     return re.search(r"cast\((Date|Duration)", str(expression)) is not None
 
 
-def _is_known_to_mix_rows(expression: pl.Expr) -> bool:
+def _is_row_separable(expression: pl.Expr) -> bool | None:
+    """Return what polars says; None where it needs types, as for Python functions and selectors."""
     try:
-        return not expression.meta.is_row_separable()
-    except FAILURES:  # it needs a schema, as for Python functions
-        return False
+        return expression.meta.is_row_separable()
+    except FAILURES:
+        return None
 
 
 def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what: str) -> None:
@@ -200,10 +233,9 @@ def _try_on(rows: pl.DataFrame, expression: pl.Expr, names: Sequence[str], what:
     expected: list[str] = []
     for parts, reverse in _arrangements(good):
         try:
-            results = [evaluate([expression], names, part) for part in parts]
+            lines = _bits(pl.concat(evaluate([expression], names, part) for part in parts))
         except FAILURES as error:  # although each row alone is good
             raise _looks_at_other_rows(expression, what) from error
-        lines = [line for result in results for line in _bits(result)]
         expected = expected or lines
         if (lines[::-1] if reverse else lines) != expected:
             raise _looks_at_other_rows(expression, what)
