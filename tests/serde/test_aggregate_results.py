@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.logs import COLUMNS, EventLog, cut_segments, event_logs
 from tidemark import apply_frame
 from tidemark.core.aggregates import constructors as aggregates
@@ -86,7 +87,7 @@ def lasts(panes: Sequence[pl.DataFrame]) -> dict[tuple[str | None, int], str]:
 
 
 @pytest.mark.parametrize("body", BODIES, ids=["hopping", "session"])
-@settings(max_examples=settings().max_examples // 3)
+@fewer(3)
 @given(st.data(), event_logs())
 def test_no_cut_or_restore_shows_in_a_last_pane(body, data, log):
     whole = run(operator(log, body), log.segments, restore=False)

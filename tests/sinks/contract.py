@@ -23,6 +23,7 @@ from tests.sinks.feeds import (
     row,
     withdrawal,
 )
+from tests.support.examples import fewer
 from tidemark.partition import Partition
 from tidemark.sinks.sink import OvertakenError, Position, Reload
 
@@ -96,7 +97,7 @@ class SinkContract:
         assert filled(place, first, second, table=table) == [row(records[3])]
 
     @settings(
-        max_examples=settings().max_examples // 4,  # each opens a place of its own
+        fewer(4),  # each opens a place of its own
         suppress_health_check=[HealthCheck.function_scoped_fixture, *SLOW],
     )
     @given(history=HISTORIES, cuts=st.lists(st.integers(1, 11), max_size=4))

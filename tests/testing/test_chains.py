@@ -3,10 +3,11 @@
 docs/semantics.md, "Chains".  No row of a stage is late for the operator after it.
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Result, results
+from tests.support.examples import fewer
 from tests.support.random_chains import (
     ACTIONS,
     DAYS,
@@ -24,7 +25,6 @@ from tidemark.local.run import Cuts, LocalRun
 from tidemark.testing import InProcess
 
 
-@settings(max_examples=30)
 @given(
     st.one_of(
         st.tuples(st.just(SECOND), chains(WINDOWS, SECOND)),
@@ -46,7 +46,7 @@ def test_a_chain_gives_what_the_oracle_does(chain, partitions, raw_partitions, a
         assert not values or not name.endswith(".late") or name == f"chain.{first.name}.late"
 
 
-@settings(max_examples=15)
+@fewer(2)
 @given(chains(WINDOWS, SECOND), st.lists(ROWS, min_size=1, max_size=60), st.integers(0, 99))
 def test_neither_cuts_nor_partitions_change_what_a_chain_gives(stages, rows, seed):
     now, lines = 0, []

@@ -3,10 +3,11 @@
 docs/semantics.md, "Late rows as a stream".
 """
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Result, late, results
+from tests.support.examples import fewer
 from tests.support.random_chains import (
     DAYS,
     HOUR,
@@ -28,7 +29,7 @@ def of(run: InProcess, name: str) -> list[Result]:
     return sorted(Result(r["key"], r["start"], r["end"], r["n"], r["total"]) for r in rows)
 
 
-@settings(max_examples=8)
+@fewer(3)
 @given(
     st.one_of(
         st.tuples(st.just(SECOND), late_stages(WINDOWS, SECOND)),

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tidemark import Pipeline, bounded, col, count, cum_sum, prev, tumbling
 from tidemark import sum as total
 from tidemark.testing import InProcess
@@ -45,7 +46,7 @@ def kept(rows: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
     return found
 
 
-@settings(max_examples=15)
+@fewer(2)
 @given(st.sampled_from([1, 2, 4]), st.lists(ACTIONS, min_size=1, max_size=10))
 def test_chains_of_rows_in_order_give_what_slow_python_does(partitions, actions):
     run = InProcess(build(partitions), raw_partitions=1)

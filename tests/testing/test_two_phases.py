@@ -7,9 +7,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tidemark import (
     Pipeline,
     bounded,
@@ -121,7 +122,7 @@ def driven(pipeline: Pipeline, raw_partitions: int, actions: Any) -> InProcess:
 NAMES = st.lists(st.sampled_from([*AGGREGATES]), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=settings().max_examples // 4)
+@fewer(4)
 @given(
     WINDOWS | st.just(calendar("day", "UTC")),
     LATENESS,
@@ -144,7 +145,7 @@ def test_two_phases_publish_what_one_task_does(
     assert run.dead_letters() == wanted.dead_letters()
 
 
-@settings(max_examples=settings().max_examples // 8)
+@fewer(4)
 @given(WINDOWS, LATENESS, NAMES, st.lists(ROWS, min_size=1, max_size=60), st.integers(0, 99))
 def test_neither_cuts_nor_partitions_change_the_results(windows, lateness, names, rows, seed):
     values = {name: AGGREGATES[name] for name in names}

@@ -5,7 +5,7 @@ docs/semantics.md, "Every result".
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.chain import Result, results
@@ -41,7 +41,6 @@ from tidemark.language.keyed import KeyedStream
 from tidemark.testing import InProcess
 
 
-@settings(max_examples=25)
 @given(
     st.one_of(
         st.tuples(st.just(SECOND), updating(WINDOWS, SECOND)),

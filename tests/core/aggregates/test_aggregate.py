@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.patience import PATIENCE_S
@@ -32,6 +32,7 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
+from tests.support.examples import fewer
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
@@ -138,7 +139,7 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     )
 
 
-@settings(max_examples=settings().max_examples // 2)
+@fewer(2)
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_only_the_rows_count_for_which_where_is_true(rows, choose):
     found = shown(merged(list(rows), choose, FILTERED), FILTERED)
@@ -146,7 +147,7 @@ def test_only_the_rows_count_for_which_where_is_true(rows, choose):
     assert found == expected(rows, of_taken(oracle_values))
 
 
-@settings(max_examples=settings().max_examples // 4)
+@fewer(4)
 @given(row_lists())
 def test_values_have_the_types_promised(rows):
     values = AGGREGATION.values(AGGREGATION.partials(frame(rows), BY))

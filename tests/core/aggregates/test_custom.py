@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.aggregating import (
@@ -19,6 +19,7 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
+from tests.support.examples import fewer
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.custom import Custom, FrameFunction
 from tidemark.errors import PipelineError
@@ -96,7 +97,7 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     assert shown(found, AGGREGATION) == expected(rows, oracle)
 
 
-@settings(max_examples=settings().max_examples // 2)
+@fewer(2)
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_only_the_rows_count_for_which_where_is_true(rows, choose):
     found = shown(merged(list(rows), choose, FILTERED), FILTERED)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.aggregating import (
@@ -28,6 +28,7 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
+from tests.support.examples import fewer
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.top import MOST_TIES
@@ -173,7 +174,7 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     assert without_sketch(shown(found, AGGREGATION)) == without_sketch(expected(rows, oracle))
 
 
-@settings(max_examples=settings().max_examples // 2)
+@fewer(2)
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_only_the_rows_count_for_which_where_is_true(rows, choose):
     found = shown(merged(list(rows), choose, FILTERED), FILTERED)

@@ -5,9 +5,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.logs import COLUMNS, EventLog, event_logs
 from tests.support.operators.families import AGGREGATING, FAMILIES
 from tests.support.operators.guarded import with_aggregation
@@ -50,7 +51,7 @@ def check(made: Output) -> None:
 
 
 @pytest.mark.parametrize("family", AGGREGATING)
-@settings(max_examples=settings().max_examples // 4)
+@fewer(4)
 @given(data=st.data(), log=event_logs(), happen=incidents())
 def test_where_takes_rows_out_of_its_aggregate_alone(
     family: str, data: Any, log: EventLog, happen: Any
@@ -63,7 +64,7 @@ def test_where_takes_rows_out_of_its_aggregate_alone(
     check(task.finish())
 
 
-@settings(max_examples=settings().max_examples // 2)
+@fewer(2)
 @given(data=st.data(), log=event_logs())
 def test_a_row_on_which_where_fails_is_a_dead_letter(data: Any, log: EventLog) -> None:
     case = FAMILIES["tumbling"](data.draw, log)

@@ -5,9 +5,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import AGGREGATING, FAMILIES
 from tests.support.operators.guarded import GUARDED, MADE, fails, guarded, refused
@@ -63,7 +64,7 @@ def check(made: Output, plain: Output, inner: Output, refusals: list[Any]) -> No
 
 
 @pytest.mark.parametrize("family", AGGREGATING)
-@settings(max_examples=settings().max_examples // 4)
+@fewer(4)
 @given(data=st.data(), log=event_logs(), happen=incidents())
 def test_a_row_that_is_refused_leaves_no_trace_and_a_pane_that_fails_is_apart(  # B1
     family: str, data: Any, log: EventLog, happen: Any

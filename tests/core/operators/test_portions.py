@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.early import Spec
+from tests.support.examples import fewer
 from tests.support.logs import Commit, EventLog, Raw, Read, Record, event_logs, record
 from tests.support.operators import early_aligned
 from tests.support.operators.families import FAMILIES
@@ -74,6 +75,7 @@ class Restarted:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@fewer(2)
 @given(data=st.data(), log=event_logs())
 def test_portions_publish_what_the_segment_publishes(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.logs import EventLog, event_logs
-from tests.support.operators.families import FAMILIES, FEWER
+from tests.support.operators.families import FAMILIES
 from tidemark.core.operators.output import Output
 from tidemark.core.operators.ports import APPEND, CHANGES, DEAD, FAILED, LATE, REASON, UPSERT, Port
 from tidemark.core.operators.task import OperatorTask
@@ -93,7 +94,7 @@ def declared(port: Port) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@FEWER
+@fewer(3)
 @given(data=st.data(), log=event_logs())
 def test_steps_publish_what_ports_say(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
+from tests.support.examples import fewer
 from tests.support.logs import EventLog, event_logs
-from tests.support.operators.families import FAMILIES, FEWER
+from tests.support.operators.families import FAMILIES
 from tests.support.stores import stores
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.output import Output
@@ -60,7 +61,7 @@ def small_pieces() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@FEWER
+@fewer(3)
 @given(data=st.data(), log=event_logs())
 def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)
@@ -88,7 +89,7 @@ def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@FEWER
+@fewer(3)
 @given(data=st.data(), log=event_logs(), store=stores())
 def test_a_snapshot_is_the_state_of_its_moment_and_purges_show_nowhere(
     family: str, data: Any, log: EventLog, store: BlockStore

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.operators.published import in_order_of_results, published
@@ -51,6 +52,7 @@ def together(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@fewer(2)
 @given(data=st.data(), log=event_logs())
 def test_segments_taken_together_give_what_each_gives_alone(
     family: str, data: Any, log: EventLog

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import fewer
 from tests.support.mistakes import refused
-from tests.support.operators.families import FEWER
 from tidemark import Pipeline, bounded, col, count, field, tumbling
 from tidemark.plan.explain import render_text
 from tidemark.testing import InProcess, Message
@@ -64,7 +64,7 @@ def expected(sent):
     return found
 
 
-@FEWER
+@fewer(3)
 @given(sent=records(), partitions=st.sampled_from((1, 2, 4)), cut=st.integers(0, 25))
 def test_answers_are_those_of_all_versions_and_tombstones(sent, partitions, cut):
     pipeline = Pipeline("p", partitions=partitions)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.support import toy
@@ -68,9 +67,6 @@ class Case:
     forgets: bool = True
     repeats: bool = False
 
-
-FEWER = settings(max_examples=settings().max_examples // 3)
-"""A third of the usual examples: there are many families, and they share most of their code."""
 
 Family = Callable[[st.DrawFn, EventLog], Case]
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.broadcast_join import Answer, BroadcastRun, Spec, answered
+from tests.support.examples import fewer
 from tests.support.joins import broadcasts
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
-from tests.support.operators.families import FEWER
 from tests.support.operators.tables import of_partition, small_runs
 from tests.support.running import Incidents, incidents, late_row, outputs
 from tidemark.core.operators.joins.broadcast import matcher
@@ -97,21 +97,21 @@ def test_results_and_late_rows_are_those_of_the_oracle(
     assert_equal(run(spec, log.segments, happen), answered(log.segments, spec))
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), spec=broadcasts.specs(("event_time",)), raw=raws())
 def test_no_interleaving_changes_what_is_published(data: Any, spec: Spec, raw: Any) -> None:
     one, other = data.draw(recordings(raw)), data.draw(recordings(raw))
     assert every(run(spec, one.segments)) == every(run(spec, other.segments))
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), spec=broadcasts.specs(), log=event_logs(repeats=False))
 def test_no_cut_changes_what_is_published(data: Any, spec: Spec, log: EventLog) -> None:
     again = data.draw(cut_segments(log.segments))
     assert every(run(spec, log.segments)) == every(run(spec, again, data.draw(incidents())))
 
 
-@FEWER
+@fewer(3)
 @given(spec=broadcasts.specs(), log=event_logs(repeats=False), count=st.sampled_from((2, 4)))
 def test_the_number_of_partitions_shows_nowhere(spec: Spec, log: EventLog, count: int) -> None:
     """Each partition has the rows of its keys and all versions; late ones are reported once."""

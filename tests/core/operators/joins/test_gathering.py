@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.join import Gathered, JoinRules, Rejected, RowId, run_gathering
+from tests.support.examples import fewer
 from tests.support.joins.stream import (
     LOGS,
     SELF,
@@ -23,7 +24,6 @@ from tests.support.joins.stream import (
     rules,
 )
 from tests.support.logs import cut_segments
-from tests.support.operators.families import FEWER
 from tests.support.running import Incidents, incidents, outputs
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
@@ -122,7 +122,7 @@ def test_the_first_partner_is_the_one_with_the_least_value(log, drawn, by, happe
             assert row["value_right"] == (None if chosen is None else rows[chosen].value)
 
 
-@FEWER
+@fewer(3)
 @given(st.data(), LOGS, ROW_RULES, incidents())
 def test_cuts_change_no_row(data, log, drawn, happen):
     cut = data.draw(cut_segments(log.segments))
@@ -143,7 +143,7 @@ def test_cuts_change_no_row(data, log, drawn, happen):
     assert by_id(whole) == by_id(parts)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, ROW_RULES)
 def test_few_pairs_at_once_give_the_same_rows(log, drawn):
     made = gathering(drawn, PARTNERS)

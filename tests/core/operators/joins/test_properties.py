@@ -13,6 +13,7 @@ from tests.oracles.join import (
     open_rows,
     run_join,
 )
+from tests.support.examples import fewer
 from tests.support.joins.by_hand import Joining
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (
@@ -33,7 +34,6 @@ from tests.support.joins.stream import (
     steps_of,
 )
 from tests.support.logs import crowds, cut_segments
-from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
 from tidemark.core.operators.task import OperatorTask
 
@@ -97,7 +97,7 @@ def test_cuts_change_no_result_that_stands(data, log, drawn, happen):
     assert {each: parts.ids[each] for each in both} == {each: whole.ids[each] for each in both}
 
 
-@FEWER
+@fewer(3)
 @given(st.data(), raws(), rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
     expected = joined(drawn, *of_sides(sides, rows_of(raw)))
@@ -123,7 +123,7 @@ def test_the_state_holds_exactly_the_rows_that_may_still_pair(log, drawn):
         assert task.state.open_windows() == open_rows(drawn, accepted, step.clock)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, rules())
 def test_without_lateness_both_triggers_give_the_same(log, drawn):
     plain, closing = (
@@ -147,7 +147,7 @@ def test_a_row_that_no_partner_can_reach_stays_until_it_is_due():
     assert join.step(left=11, right=11) == ["L1 10"]
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, rules(), st.frozensets(st.integers(0, 8)), st.integers(0, 8))
 def test_a_purge_before_the_changes_are_written_loses_nothing(log, drawn, purges, moves):
     expected = run_join(drawn, heard_by(SIDES, log.segments), SIDES)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.clock import Step
 from tests.oracles.session_join import SessionRules, open_sessions, run_join
+from tests.support.examples import fewer
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.sessions import session_join, session_rules
 from tests.support.joins.stream import (
@@ -26,7 +27,6 @@ from tests.support.joins.stream import (
     steps_of,
 )
 from tests.support.logs import crowds, cut_segments
-from tests.support.operators.families import FEWER
 from tests.support.running import Task, incidents
 from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.joins.sessions import operator as module
@@ -47,7 +47,7 @@ def test_each_step_publishes_the_oracles_whatever_is_restored_or_purged(log, dra
     assert all(each.left != each.right for each in found.ids)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, session_rules(), st.integers(0, 3), st.sampled_from((SIDES, SIDES, SELF)), incidents())
 def test_a_row_with_too_many_pairs_is_late(log, drawn, most, sides, happen):
     drawn = drawn._replace(max_pairs=most)
@@ -63,14 +63,14 @@ def test_rows_that_come_late_but_in_time_join_their_session(crowd, drawn, happen
     same(run_crowd(session_join(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
 
-@FEWER
+@fewer(3)
 @given(st.data(), raws(), session_rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
     expected = run_join(drawn, [Step(rows_of(raw), 0, 0, NEVER_MS)], sides)
     every_recording_gives(data, raw, session_join(drawn, sides), expected)
 
 
-@FEWER
+@fewer(3)
 @given(st.data(), LOGS, session_rules())
 def test_cuts_change_no_row(data, log, drawn):
     cut = data.draw(cut_segments(log.segments))
@@ -84,7 +84,7 @@ def test_cuts_change_no_row(data, log, drawn):
     assert Counter(parts.rejected) == Counter(whole.rejected)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, session_rules())
 def test_the_state_holds_exactly_the_sessions_that_rows_can_reach(log, drawn):
     task, members = Task(session_join(drawn)), []
@@ -99,7 +99,7 @@ def test_the_state_holds_exactly_the_sessions_that_rows_can_reach(log, drawn):
         assert task.state.open_windows() == open_sessions(drawn, members, step.clock)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, session_rules())
 def test_results_show_the_bounds_of_their_session(log, drawn):
     task = Task(session_join(drawn))
@@ -110,7 +110,7 @@ def test_results_show_the_bounds_of_their_session(log, drawn):
             assert row[START_MS] < row[END_MS]
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, session_rules())
 def test_few_pairs_at_once_give_the_same_rows(log, drawn):
     whole = run(session_join(drawn), read(log))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.table_join import Answer, Spec, TableRun, answered
+from tests.support.examples import fewer
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators import tables
-from tests.support.operators.families import FEWER
 from tests.support.running import Incidents, incidents, late_row, outputs
 from tidemark.core.operators.joins import version_runs, versions
 from tidemark.core.operators.output import Output
@@ -89,7 +89,7 @@ def test_answers_and_late_rows_are_those_of_the_oracle(
         assert_equal(run(spec, log.segments, happen), answered(log.segments, spec))
 
 
-@FEWER
+@fewer(3)
 @given(spec=tables.specs(), log=event_logs(), happen=incidents())
 def test_keys_with_the_same_hash_are_told_apart(
     spec: Spec, log: EventLog, happen: Incidents
@@ -98,7 +98,7 @@ def test_keys_with_the_same_hash_are_told_apart(
         assert_equal(run(spec, log.segments, happen), answered(log.segments, spec))
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), spec=tables.specs(("event_time",)), raw=raws())
 def test_no_interleaving_changes_what_stands_at_the_end(data: Any, spec: Spec, raw: Any) -> None:
     one, other = data.draw(recordings(raw)), data.draw(recordings(raw))
@@ -108,7 +108,7 @@ def test_no_interleaving_changes_what_stands_at_the_end(data: Any, spec: Spec, r
     assert sorted(found.late_right) == sorted(again.late_right)
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), spec=tables.specs(), log=event_logs(repeats=False))
 def test_no_cut_changes_what_stands_at_the_end(data: Any, spec: Spec, log: EventLog) -> None:
     found = run(spec, log.segments)
@@ -117,7 +117,7 @@ def test_no_cut_changes_what_stands_at_the_end(data: Any, spec: Spec, log: Event
     assert (found.late_left, found.late_right) == (again.late_left, again.late_right)
 
 
-@FEWER
+@fewer(3)
 @given(spec=tables.specs(), log=event_logs(repeats=False), count=st.sampled_from((2, 4)))
 def test_the_number_of_partitions_shows_nowhere(spec: Spec, log: EventLog, count: int) -> None:
     whole = run(spec, log.segments)

@@ -11,6 +11,7 @@ from tests.oracles.aligned import Aligned
 from tests.oracles.calendar import Periods
 from tests.oracles.clock import Judged, Step
 from tests.oracles.window_join import WindowRules, joined, open_rows, run_join
+from tests.support.examples import fewer
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (
     LOGS,
@@ -27,7 +28,6 @@ from tests.support.joins.stream import (
 )
 from tests.support.joins.windows import window_join, window_rules
 from tests.support.logs import crowds
-from tests.support.operators.families import FEWER
 from tests.support.running import Incidents, Task, incidents
 from tidemark.core.operators.joins.results import END_MS, START_MS
 from tidemark.core.operators.ports import ROWS
@@ -36,7 +36,7 @@ from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.core.windows.calendar import Calendar
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, window_rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_the_oracle_by_steps_ends_with_all_pairs_of_all_windows(log, drawn, sides):
     steps = heard_by(sides, log.segments)
@@ -59,7 +59,7 @@ def test_each_step_publishes_the_oracles_whatever_is_restored_or_purged(log, dra
     assert all(each.left != each.right for each in found.ids)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, window_rules(), st.integers(0, 3), incidents())
 def test_a_row_with_too_many_pairs_in_a_window_is_late_for_all(log, drawn, most, happen):
     drawn = drawn._replace(max_pairs=most)
@@ -76,14 +76,14 @@ def test_rows_behind_the_clock_withdraw_what_they_match(crowd, drawn, happen):
     same(run_crowd(window_join(drawn), steps, happen), run_join(drawn, steps, SIDES))
 
 
-@FEWER
+@fewer(3)
 @given(st.data(), raws(), window_rules(), st.sampled_from((SIDES, SIDES, SELF)))
 def test_pairs_late_and_unmatched_rows_are_a_function_of_the_raw_topics(data, raw, drawn, sides):
     expected = joined(drawn, *of_sides(sides, rows_of(raw)))
     every_recording_gives(data, raw, window_join(drawn, sides), expected)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, window_rules())
 def test_the_state_holds_exactly_the_rows_of_windows_that_rows_can_reach(log, drawn):
     task, rows = Task(window_join(drawn)), []
@@ -94,7 +94,7 @@ def test_the_state_holds_exactly_the_rows_of_windows_that_rows_can_reach(log, dr
         assert task.state.open_windows() == open_rows(drawn, rows, step.clock)
 
 
-@FEWER
+@fewer(3)
 @given(LOGS, window_rules())
 def test_results_show_the_bounds_of_their_window(log, drawn):
     task = Task(window_join(drawn))

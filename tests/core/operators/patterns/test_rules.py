@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.pattern import Result
 from tests.oracles.rules import RulesRules, run_rules
+from tests.support.examples import fewer
 from tests.support.joins.rules import (
     BAD,
     DELETED,
@@ -21,7 +22,6 @@ from tests.support.joins.rules import (
     with_rules,
 )
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
-from tests.support.operators.families import FEWER
 from tests.support.operators.tables import of_partition, small_runs
 from tests.support.running import Incidents, Task, incidents, late_row
 from tidemark.core.operators.operator import Operator
@@ -155,7 +155,7 @@ def test_each_rule_finds_in_its_periods_what_the_oracle_of_its_pattern_finds(
     assert found.late_rules == places
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), log=event_logs(repeats=False), spec=rules_specs(("event_time",)))
 def test_cuts_change_no_result_and_not_their_order(
     data: Any, log: EventLog, spec: RulesSpec
@@ -165,7 +165,7 @@ def test_cuts_change_no_result_and_not_their_order(
     assert made(spec, cut).everything() == made(spec, log.segments).everything()
 
 
-@FEWER
+@fewer(3)
 @given(data=st.data(), raw=raws(), spec=rules_specs(("event_time",)))
 def test_all_recordings_of_the_raw_records_give_the_same(
     data: Any, raw: Any, spec: RulesSpec
@@ -174,7 +174,7 @@ def test_all_recordings_of_the_raw_records_give_the_same(
     assert made(spec, one.segments).everything() == made(spec, other.segments).everything()
 
 
-@FEWER
+@fewer(3)
 @given(log=event_logs(repeats=False), spec=rules_specs(), count=st.sampled_from((2, 3)))
 def test_the_number_of_partitions_shows_nowhere(log: EventLog, spec: RulesSpec, count: int) -> None:
     """Each partition has the rows of its keys and all rules; refused rules are reported once."""
