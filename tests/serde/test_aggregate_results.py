@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tests.support.logs import COLUMNS, EventLog, cut_segments, event_logs
 from tidemark import apply_frame
 from tidemark.core.aggregates import constructors as aggregates

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import SLOW
+from tests.examples import fewer
 from tests.sinks.feeds import (
     PANES,
     ROWS,
@@ -23,7 +24,6 @@ from tests.sinks.feeds import (
     row,
     withdrawal,
 )
-from tests.support.examples import fewer
 from tidemark.partition import Partition
 from tidemark.sinks.sink import OvertakenError, Position, Reload
 

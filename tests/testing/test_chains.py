@@ -6,8 +6,8 @@ docs/semantics.md, "Chains".  No row of a stage is late for the operator after i
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.chain import Result, results
-from tests.support.examples import fewer
 from tests.support.random_chains import (
     ACTIONS,
     DAYS,

@@ -6,8 +6,8 @@ docs/semantics.md, "Late rows as a stream".
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.chain import Result, late, results
-from tests.support.examples import fewer
 from tests.support.random_chains import (
     DAYS,
     HOUR,

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tidemark import Pipeline, bounded, col, count, cum_sum, prev, tumbling
 from tidemark import sum as total
 from tidemark.testing import InProcess

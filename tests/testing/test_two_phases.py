@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tidemark import (
     Pipeline,
     bounded,

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.patience import PATIENCE_S
 from tests.support.aggregating import (
     ALL_TYPES,
@@ -32,7 +33,6 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
-from tests.support.examples import fewer
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import ROWS, Aggregation
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.support.aggregating import (
     BY,
     COLUMNS,
@@ -19,7 +20,6 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
-from tests.support.examples import fewer
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.custom import Custom, FrameFunction
 from tidemark.errors import PipelineError

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.support.aggregating import (
     ALL_TYPES,
     BY,
@@ -28,7 +29,6 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
-from tests.support.examples import fewer
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.aggregates.top import MOST_TIES

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.support.aggregating import (
     ALL_TYPES,
     BY,
@@ -31,7 +32,6 @@ from tests.support.aggregating import (
     row_lists,
     shown,
 )
-from tests.support.examples import fewer
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates import exact_squares
 from tidemark.core.aggregates.aggregate import Aggregation

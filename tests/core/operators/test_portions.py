@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.early import Spec
-from tests.support.examples import fewer
 from tests.support.logs import Commit, EventLog, Raw, Read, Record, event_logs, record
 from tests.support.operators import early_aligned
 from tests.support.operators.families import FAMILIES

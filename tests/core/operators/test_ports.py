@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tidemark.core.operators.output import Output

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.stores import stores

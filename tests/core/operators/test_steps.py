@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.operators.published import in_order_of_results, published

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.examples import fewer
+from tests.examples import fewer
 from tests.support.mistakes import refused
 from tidemark import Pipeline, bounded, col, count, field, tumbling
 from tidemark.plan.explain import render_text

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.broadcast_join import Answer, BroadcastRun, Spec, answered
-from tests.support.examples import fewer
 from tests.support.joins import broadcasts
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators.tables import of_partition, small_runs

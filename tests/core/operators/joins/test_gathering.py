@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.join import Gathered, JoinRules, Rejected, RowId, run_gathering
-from tests.support.examples import fewer
 from tests.support.joins.stream import (
     LOGS,
     SELF,

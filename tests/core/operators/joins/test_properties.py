@@ -5,6 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.join import (
     LEFT,
     RIGHT,
@@ -13,7 +14,6 @@ from tests.oracles.join import (
     open_rows,
     run_join,
 )
-from tests.support.examples import fewer
 from tests.support.joins.by_hand import Joining
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (

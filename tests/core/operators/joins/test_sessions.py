@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.clock import Step
 from tests.oracles.session_join import SessionRules, open_sessions, run_join
-from tests.support.examples import fewer
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.sessions import session_join, session_rules
 from tests.support.joins.stream import (

@@ -10,8 +10,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.table_join import Answer, Spec, TableRun, answered
-from tests.support.examples import fewer
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators import tables
 from tests.support.running import Incidents, incidents, late_row, outputs

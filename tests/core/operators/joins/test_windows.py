@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.aligned import Aligned
 from tests.oracles.calendar import Periods
 from tests.oracles.clock import Judged, Step
 from tests.oracles.window_join import WindowRules, joined, open_rows, run_join
-from tests.support.examples import fewer
 from tests.support.joins.raw_topics import every_recording_gives, rows_of
 from tests.support.joins.stream import (
     LOGS,

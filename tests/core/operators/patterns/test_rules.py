@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import fewer
 from tests.oracles.pattern import Result
 from tests.oracles.rules import RulesRules, run_rules
-from tests.support.examples import fewer
 from tests.support.joins.rules import (
     BAD,
     DELETED,
