@@ -112,6 +112,7 @@ def _settings(master: str, memory: str, folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.python.daemon.module": "tidemark.spark.services.worker_daemon",
         # A task runs one interpreter on one core.
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.driver.extraJavaOptions": (

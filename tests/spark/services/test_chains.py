@@ -32,6 +32,7 @@ from tidemark.runtime.client.topics import topic_ids
 from tidemark.runtime.keyed.announcements import mark_progress
 from tidemark.spark.read.live_position import committed_positions
 from tidemark.spark.replay.jobs import diff
+from tidemark.spark.services import worker_daemon
 from tidemark.spark.services.driver import MicroBatchDriver, release
 
 OPTIONS: dict[str, Any] = {"partitions": 2}
@@ -126,7 +127,7 @@ def kill_below(pid: int, name: str) -> None:
 def kill_workers(pid: int) -> None:
     """Kill the Python workers of Spark's JVM below a driver."""
     for daemon, words in _below(pid):
-        if "pyspark.daemon" in words:
+        if worker_daemon.__name__ in words:
             for worker in _children(daemon):
                 with suppress(OSError):
                     os.kill(worker, signal.SIGKILL)
