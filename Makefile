@@ -65,14 +65,15 @@ status: $(READY)  ## show what runs
 test: ONLY = not long
 test: SEED = 43
 test: setup lint types core conformance integration replay chaos  ## run a part of each tier: 8 minutes on two cores
-	@echo "left out: the long tests, and e2e, which needs a Docker engine: make rest, or make test-all"
+	@echo "left out: e2e, which needs a Docker engine$(if $(ONLY), and the long tests: make rest,: make e2e)"
 
 rest: ONLY = long
 rest: engine setup integration replay e2e  ## run what `test` leaves out; needs a Docker engine
 
+# In one pass: the brokers, Spark and the live results that tests share are then made once.
 test-all: engine  ## run all tests; needs a Docker engine
-	@$(MAKE) test
-	@$(MAKE) rest
+	@$(MAKE) test ONLY=
+	@$(MAKE) e2e
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
