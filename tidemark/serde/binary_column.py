@@ -28,13 +28,12 @@ class BinaryColumn(Sequence[T], Generic[T]):
     @classmethod
     def of(cls, values: Iterable[T]) -> "BinaryColumn[T]":
         """Return a column of these values."""
-        return cls(pa.array(list(values), pa.large_binary()))
+        return cls(_arrow(pl.Series(list(values), dtype=pl.Binary)))
 
     @classmethod
     def of_texts(cls, texts: pl.Series) -> "BinaryColumn[T]":
         """Return the UTF-8 bytes of a column of texts, without its name, which may be any text."""
-        array = texts.alias("").rechunk().to_arrow(compat_level=_LAYOUT)
-        return cls(array.view(pa.large_binary()))
+        return cls(_arrow(texts.alias("")).view(pa.large_binary()))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -78,7 +77,7 @@ class BinaryColumn(Sequence[T], Generic[T]):
 
     def filter(self, kept: npt.NDArray[np.bool_]) -> "BinaryColumn[T]":
         """Return the values where ``kept`` is true, in order."""
-        return BinaryColumn(self.array.filter(pa.array(kept)))
+        return BinaryColumn(self.array.filter(_arrow(pl.Series(kept))))
 
     def merged(
         self, others: "BinaryColumn[T]", is_other: npt.NDArray[np.bool_]
@@ -87,4 +86,13 @@ class BinaryColumn(Sequence[T], Generic[T]):
         places = np.empty(is_other.size, np.int64)
         places[~is_other] = np.arange(len(self))
         places[is_other] = np.arange(len(self), is_other.size)
-        return BinaryColumn(pa.concat_arrays([self.array, others.array]).take(pa.array(places)))
+        both = pa.concat_arrays([self.array, others.array])
+        return BinaryColumn(both.take(_arrow(pl.Series(places))))
+
+
+def _arrow(series: pl.Series) -> pa.Array:
+    """Return a series as one array.
+
+    ``pa.array`` would import pandas where it is installed: half a second of CPU in each process.
+    """
+    return series.rechunk().to_arrow(compat_level=_LAYOUT)

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tidemark.runtime.config import Config
 from tidemark.runtime.messages.librdkafka import Bytes, Handle, handle_of
+from tidemark.serde.binary_column import BinaryColumn
 
 _BUFFER_WAIT_S = 0.05
 _CLIENT_ID = "rdkafka"
@@ -72,7 +73,8 @@ class NativeSender:
 
 def _array(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
     """Return values as a column; a column that knows its array is not copied."""
-    return pa.array(values, pa.large_binary())
+    column = values if isinstance(values, BinaryColumn) else BinaryColumn.of(values)
+    return column.array
 
 
 def _addresses(array: pa.LargeBinaryArray) -> Bytes:
