@@ -161,7 +161,7 @@ def distinct_keys(rows: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame,
         index = index * size + codes
         if name is not key[0]:
             # Renumber without gaps, so that products stay small for any number of columns.
-            index = _encoded(pa.array(index))[0].astype(np.int64)
+            index = _encoded(pl.Series(index).to_arrow())[0].astype(np.int64)
     first = np.zeros(int(index.max(initial=-1)) + 1, np.int64)
     first[index[::-1]] = np.arange(rows.height)[::-1]
     places = pl.Series(first.astype(np.uint32))
