@@ -7,7 +7,6 @@ of Python, which has to run each line.
 """
 
 import os
-from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,13 +23,15 @@ settings.register_profile("thorough", COMMON, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 TOGETHER = (
-    ("test_local_stack.py",),
-    ("test_security.py",),
-    ("test_archive.py",),
-    ("test_trials_of_replay.py",),
-    ("test_replay.py", "test_from_raw.py", "test_into_live.py"),
+    ("/test_local_stack.py",),
+    ("/test_security.py",),
+    ("/test_archive.py",),
+    ("/test_trials_of_replay.py",),
+    ("/spark/replay/test_chains.py",),
+    ("/spark/test_replay.py", "/test_from_raw.py", "/test_into_live.py", "/test_submitted.py"),
 )
-"""Modules whose tests share a fixture that takes long to make: one process runs them all."""
+"""Modules, by the ends of their paths, whose tests share a fixture that takes long to make: one
+process runs them all."""
 
 FIRST = ("test_window_kinds.py", "test_on_spark.py")
 """Modules with a test so long that all other processes would wait for it at the end."""
@@ -43,8 +44,8 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out test by test, except for the modules of ``TOGETHER``: ``--dist loadscope``."""
 
     def _split_scope(self, nodeid: str) -> str:
-        module = PurePosixPath(nodeid.partition("::")[0]).name
-        return next((modules[0] for modules in TOGETHER if module in modules), nodeid)
+        module = nodeid.partition("::")[0]
+        return next((ends[0] for ends in TOGETHER if module.endswith(ends)), nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together | None:

@@ -29,25 +29,27 @@ from tidemark.spark.replay.replay import Replay, one_line_errors
 Log = dict[tuple[Partition, int], Segment]
 
 
-def logs_of(stack: Stack, plan: Plan, spark) -> tuple[Log, Log]:
-    """Return the log as it is, and as ingest builds it from the raw topics again."""
-    ranges = resolve(stack.admin, plan)
-    replays = (
-        Replay(plan, ranges),
-        Replay(plan, ranges, raw=Raw.of(stack.config, stack.admin, plan)),
-    )
-    logged, built = (
-        {
-            (Partition(row.topic, row.partition), row.offset): decode_segment(bytes(row.value))
-            for row in replay.segments(spark, stack.config).collect()
-        }
-        for replay in replays
-    )
-    return logged, built
+def built_again(stack: Stack, plan: Plan, spark) -> Log:
+    """Return the log as ingest builds it from the raw topics again."""
+    raw = Raw.of(stack.config, stack.admin, plan)
+    return _collected(Replay(plan, resolve(stack.admin, plan), raw=raw), stack, spark)
 
 
-def test_an_unchanged_program_gives_the_identical_log(kinds, spark):
-    logged, built = logs_of(kinds, kinds.plan, spark)
+def _collected(replay: Replay, stack: Stack, spark) -> Log:
+    return {
+        (Partition(row.topic, row.partition), row.offset): decode_segment(bytes(row.value))
+        for row in replay.segments(spark, stack.config).collect()
+    }
+
+
+@pytest.fixture(scope="module")
+def logged(kinds, spark) -> Log:
+    """The log as it is."""
+    return _collected(Replay(kinds.plan, resolve(kinds.admin, kinds.plan)), kinds, spark)
+
+
+def test_an_unchanged_program_gives_the_identical_log(kinds, logged, spark):
+    built = built_again(kinds, kinds.plan, spark)
 
     assert len(logged) > 10
     assert any(mark.idle for segment in logged.values() for mark in segment.sources)
@@ -61,12 +63,12 @@ def test_an_unchanged_program_gives_the_identical_log(kinds, spark):
             assert again.streams[name].schema == rows.schema
 
 
-def test_a_changed_program_gets_the_same_cuts_and_silences(kinds, spark):
+def test_a_changed_program_gets_the_same_cuts_and_silences(kinds, logged, spark):
     slower = build("kinds").plan()
     (source,) = slower.sources
     assert isinstance(source.watermark, Bounded)
     later = replace(source, watermark=replace(source.watermark, delay_ms=60_000))
-    logged, built = logs_of(kinds, replace(slower, sources=(later,)), spark)
+    built = built_again(kinds, replace(slower, sources=(later,)), spark)
 
     assert built.keys() == logged.keys()
     assert _marks(built) == _marks(logged)
@@ -92,7 +94,6 @@ def _rows(log: Log) -> list[pl.DataFrame]:
     ]
 
 
-@pytest.mark.long
 def test_results_made_from_raw_topics_equal_live(game, sessions):
     result = diff(game.config, game.plan, sessions, 2, from_raw=True)
 
@@ -111,7 +112,7 @@ def test_the_error_names_raw_records_that_are_gone(broker, spark):
             deleted.result()
         wanted = rf"{raw}/0: offset 0 is gone, the topic begins at 3"
         with pytest.raises(StateError, match=wanted), one_line_errors():
-            logs_of(stack, stack.plan, spark)
+            built_again(stack, stack.plan, spark)
 
 
 def test_a_raw_topic_that_was_created_again_is_refused(broker):
@@ -144,22 +145,15 @@ def test_raw_topics_that_cannot_rebuild_the_log_are_refused(game):
         Raw.of(game.config, game.admin, replace(game.plan, sources=(clocked,)))
 
 
-@pytest.fixture(scope="module")
-def orders(broker):
-    """The pipeline of nested orders, at the end of its input."""
-    with Stack(broker, "nested-on-spark", module=nested_orders) as stack:
-        stack.start()
-        stack.produce(
+def test_a_replay_of_nested_records_equals_live(broker, sessions):
+    with Stack(broker, "nested-on-spark", module=nested_orders) as orders:
+        orders.start()
+        orders.produce(
             (0, None, value) for value in [*nested_orders.records(), nested_orders.ended("u0")]
         )
-        caught_up(stack)
-        assert set(stack.stop().values()) == {0}
-        yield stack
-
-
-@pytest.mark.parametrize("from_raw", [False, True])
-def test_a_replay_of_nested_records_equals_live(orders, sessions, from_raw):
-    result = diff(orders.config, orders.plan, sessions, 2, from_raw=from_raw)
+        caught_up(orders)
+        assert set(orders.stop().values()) == {0}
+        result = diff(orders.config, orders.plan, sessions, 2, from_raw=True)
 
     assert result.equal, "\n".join(diff_lines(result))
     assert sum(topic.left for topic in result.topics) > 100

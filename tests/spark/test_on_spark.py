@@ -110,9 +110,8 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
             caught_up(each)
             assert set(each.stop().values()) == {0}
 
-        for from_raw in (False, True):
-            result = diff(stack.config, stack.plan, sessions, 1, from_raw=from_raw)
-            assert result.equal, "\n".join(diff_lines(result))
+        result = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
+        assert result.equal, "\n".join(diff_lines(result))
         dead = [(row["partition"], row["offset"]) for row in stack.results("dead-letters")]
         assert len(dead) == len(set(dead)) == 30
         assert late_rows(stack) == late_rows(twin)

@@ -1,6 +1,7 @@
 """Live results against replays on Spark, on a real broker."""
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,11 +9,11 @@ import polars as pl
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from tests.spark.support.live import RECORDS, Example
+from tests.kafka.support.stack import Stack, move
+from tests.spark.support.live import RECORDS, Example, caught_up
 from tidemark import Pipeline, bounded, col, count, session, tumbling
 from tidemark import max as largest
 from tidemark.commands.replay_view import diff_lines, folders_lines, replay_lines
-from tidemark.embedded.broker import Broker
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import EARLIEST, offsets
@@ -20,9 +21,8 @@ from tidemark.spark.replay.jobs import ReplayInput, diff, diff_folders, replay
 from tidemark.spark.work import EventTimeRange
 
 
-@pytest.mark.parametrize("slices", [pytest.param(1, marks=pytest.mark.long), 3])
-def test_a_replay_of_every_window_kind_equals_live(kinds, sessions, slices):
-    result = diff(kinds.config, kinds.plan, sessions, slices)
+def test_a_replay_of_every_window_kind_equals_live(kinds, sessions):
+    result = diff(kinds.config, kinds.plan, sessions, 2)
 
     assert result.equal, "\n".join(diff_lines(result))
     topics = {topic.topic: topic for topic in result.topics}
@@ -128,10 +128,10 @@ def test_a_changed_pipeline_is_caught(game, sessions):
     assert any(line.startswith("  live    {") for line in lines)
 
 
-@pytest.mark.long
 def test_results_of_two_programs_are_compared(game, sessions, tmp_path):
-    for name, plan in {"old": game.plan, "same": game.plan, "new": changed().plan()}.items():
-        replay(game.config, plan, ReplayInput(), f"parquet:{tmp_path / name}", sessions, 1)
+    programs = ("old", game.plan, 1), ("same", game.plan, 2), ("new", changed().plan(), 1)
+    for name, plan, slices in programs:
+        replay(game.config, plan, ReplayInput(), f"parquet:{tmp_path / name}", sessions, slices)
     old, same, new = (f"parquet:{tmp_path / name}" for name in ("old", "same", "new"))
 
     equal, different = diff_folders(old, same, sessions), diff_folders(old, new, sessions)
@@ -154,15 +154,18 @@ def test_a_folder_that_holds_no_results_is_refused(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory) -> Iterator[Example]:
-    """A log that no other test has to read, on a broker of its own."""
-    folder = tmp_path_factory.mktemp("damaged")
-    with Broker(folder) as broker, Example(broker.address, "game") as stack:
-        stack.play(RECORDS)
+def damaged(broker) -> Iterator[Stack]:
+    """A log of two partitions that no other test has to read."""
+    with Stack(broker, "damaged", 2) as stack:
+        stack.start()
+        for begin in range(0, 60, 20):
+            stack.produce((n % 2, None, move(f"p{n}", n * 1_000)) for n in range(begin, begin + 20))
+            time.sleep(0.2)  # in commits of their own
+        caught_up(stack)
+        assert set(stack.stop().values()) == {0}
         yield stack
 
 
-@pytest.mark.long
 def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions, tmp_path):
     log = damaged.plan.logs[0].topic
 
@@ -177,7 +180,6 @@ def test_a_segment_that_cannot_be_read_is_named_by_its_offset(damaged, sessions,
     assert not list((tmp_path / "new").iterdir())
 
 
-@pytest.mark.long
 def test_deleted_records_stop_a_replay_before_spark_starts(damaged):
     log = Partition(damaged.plan.logs[0].topic, 0)
 

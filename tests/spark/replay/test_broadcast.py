@@ -1,4 +1,4 @@
-"""Broadcast tables on Spark: slices and raw topics give what services have made."""
+"""Broadcast tables on Spark: slices of raw topics give what services have made."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.kafka.broadcast.plant import (
 from tests.kafka.pipelines.chains import ruled
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tests.spark.support.replayed import assert_replays_equal
+from tests.spark.support.replayed import assert_replay_equals
 from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.spark.replay.jobs import ReplayInput, into_live
 
@@ -26,7 +26,7 @@ TAKEN = {"ruled-taken-readings": SPLIT, "ruled-taken-rules": SPLIT}
 
 
 @pytest.mark.long
-def test_replays_of_broadcast_tables_equal_what_services_have_made(broker, sessions):
+def test_a_replay_of_broadcast_tables_equals_what_services_have_made(broker, sessions):
     readings, rules = read_values(seed=3), rule_values(seed=4)
     with Stack(broker, "ruled-replayed", RAW, ruled, {"arrival": True}) as stack:
         produced(stack, "rules", rules)
@@ -40,7 +40,7 @@ def test_replays_of_broadcast_tables_equal_what_services_have_made(broker, sessi
         for name in ("alarms", "quiet", "at-once"):
             stack.await_results(f"{name}.late-right", bool)
         assert set(stack.stop().values()) == {0}
-        assert_replays_equal(stack, sessions)
+        assert_replay_equals(stack, sessions)
 
 
 @pytest.mark.long
@@ -73,4 +73,4 @@ def test_a_changed_join_with_a_broadcast_table_takes_over(broker, sessions):
         wait_until(lambda: on_kafka(new) == expected, "all alarms")
         caught_up(new)
         assert set(new.stop().values()) == {0}
-        assert_replays_equal(new, sessions)
+        assert_replay_equals(new, sessions)

@@ -25,8 +25,9 @@ from tidemark.spark.replay.jobs import ReplayInput, diff, replay
 from tidemark.spark.replay.replay import with_operators
 
 VALUES = moves(seed=7, count=300)
-LONG = pytest.mark.long
 OPTIONS: dict[str, Any] = {"partitions": 2, "mixed": True}
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +48,7 @@ def chain(broker):
         yield stack
 
 
-@pytest.mark.parametrize(
-    ("slices", "from_raw"),
-    [pytest.param(1, False, marks=LONG), (3, False), pytest.param(None, True, marks=LONG)],
-)
+@pytest.mark.parametrize(("slices", "from_raw"), [(3, False), (None, True)])
 def test_replays_of_a_chain_equal_live_stage_by_stage(chain, sessions, slices, from_raw):
     result = diff(chain.config, chain.plan, sessions, slices, from_raw=from_raw)
     assert result.equal, "\n".join(diff_lines(result))
@@ -63,7 +61,6 @@ def test_replays_of_a_chain_equal_live_stage_by_stage(chain, sessions, slices, f
     assert all(found[name].left == found[name].right > 0 for name in names)
 
 
-@LONG
 def test_a_replay_to_topics_writes_what_a_chain_wrote(chain, sessions):
     replay(chain.config, chain.plan, ReplayInput(), "topics", sessions, 2)
     for each in chain.plan.operators:
@@ -76,7 +73,6 @@ def changed(stack: Stack, **options: Any) -> Plan:
     return replayed_plan(stack.config, stack.admin, plan, from_raw=False)
 
 
-@LONG
 def test_a_difference_names_stage_key_and_window_and_shows_once(chain, sessions):
     plan = changed(chain, least=3)
     result = diff(chain.config, plan, sessions, 2)
@@ -93,9 +89,9 @@ def test_a_difference_names_stage_key_and_window_and_shows_once(chain, sessions)
 @pytest.mark.parametrize(
     ("options", "outputs", "from_raw"),
     [
-        pytest.param({"least": 3}, OUTPUTS, False, marks=LONG),
+        ({"least": 3}, OUTPUTS, False),
         ({"size": "20s"}, ("counts", "sums", "runs", "totals"), False),
-        pytest.param({"least": 4}, ("totals", "mixed"), True, marks=LONG),
+        ({"least": 4}, ("totals", "mixed"), True),
     ],
 )
 def test_changed_stages_run_again(chain, sessions, tmp_path, options, outputs, from_raw):

@@ -1,4 +1,4 @@
-"""Late rows as a stream, replayed on Spark: in slices, from the log and from raw."""
+"""Late rows as a stream, replayed on Spark: from raw topics, in slices."""
 
 import pytest
 
@@ -7,15 +7,15 @@ from tests.kafka.support.chains import produced
 from tests.kafka.support.readings import readings
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tests.spark.support.replayed import assert_replays_equal
+from tests.spark.support.replayed import assert_replay_equals
 
 
 @pytest.mark.long
-def test_replays_of_late_rows_equal_live(broker, sessions):
+def test_a_replay_of_late_rows_equals_live(broker, sessions):
     with Stack(broker, "late-rows-replayed", module=late) as stack:
         stack.start()
         produced(stack, readings())
         wait_until(lambda: bool(stack.results("again")), "windows of late rows")
         caught_up(stack)
         assert set(stack.stop().values()) == {0}
-        assert_replays_equal(stack, sessions)
+        assert_replay_equals(stack, sessions)

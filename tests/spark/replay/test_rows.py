@@ -29,12 +29,11 @@ def test_replays_of_rows_equal_live_and_are_handed_over_to_it(broker, sessions, 
         caught_up(stack)
         assert set(stack.stop(*stack.plan.services()).values()) == {0}
 
-        for slices, from_raw in ((3, False), (None, True)):
-            result = diff(stack.config, stack.plan, sessions, slices, from_raw=from_raw)
-            assert result.equal, "\n".join(diff_lines(result))
-            rows = {topic.topic: topic.left for topic in result.topics}
-            assert rows["asis-replayed.large"] == sum(map(len, expected(RECORDS, 2).values()))
-            assert rows["asis-replayed.by-user"] > rows["asis-replayed.large"]
+        result = diff(stack.config, stack.plan, sessions, 2, from_raw=True)
+        assert result.equal, "\n".join(diff_lines(result))
+        rows = {topic.topic: topic.left for topic in result.topics}
+        assert rows["asis-replayed.large"] == sum(map(len, expected(RECORDS, 2).values()))
+        assert rows["asis-replayed.by-user"] > rows["asis-replayed.large"]
 
         places = [f"parquet:{tmp_path / each}" for each in ("one", "three")]
         for place, slices in zip(places, (1, 3), strict=True):

@@ -1,4 +1,4 @@
-"""Tables on Spark: drivers and services answer rows together, and replays equal them."""
+"""Tables on Spark: drivers and services answer rows together, and a replay equals them."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.kafka.support.joins.quotes import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tests.spark.support.replayed import assert_replays_equal, claimed
+from tests.spark.support.replayed import assert_replay_equals, claimed
 from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.spark.replay.jobs import ReplayInput, into_live
 from tidemark.spark.services.driver import release
@@ -66,7 +66,7 @@ def test_services_and_spark_answer_by_a_table_and_its_tombstones(broker, session
         assert len(stack.results("at-once")) == len(trades) + 4
         wait_until(lambda: not driver.batch(spark), "all marks", 120)
         release(stack.config, stack.plan)
-        assert_replays_equal(stack, sessions)
+        assert_replay_equals(stack, sessions)
 
 
 @pytest.mark.long
@@ -96,7 +96,7 @@ def test_a_changed_join_with_a_table_takes_over(broker, sessions):
         wait_until(lambda: answers(new.results("priced")) == expected, "all answers")
         caught_up(new)
         assert set(new.stop().values()) == {0}
-        assert_replays_equal(new, sessions)
+        assert_replay_equals(new, sessions)
 
 
 @pytest.mark.long
@@ -134,4 +134,4 @@ def test_spark_loads_a_static_table_and_replays_take_its_recorded_versions(
         wait_until(lambda: not driver.batch(spark), "all marks", 120)
         release(stack.config, stack.plan)
         path.unlink()
-        assert_replays_equal(stack, sessions)
+        assert_replay_equals(stack, sessions)

@@ -1,4 +1,4 @@
-"""Replays of chains of results that replace each other, from the log and from raw, to the bit."""
+"""Replays of chains of results that replace each other, from raw topics, to the bit."""
 
 from typing import Any
 
@@ -25,15 +25,13 @@ def test_a_replay_of_updates_equals_live_stage_by_stage(broker, sessions):
         await_equal(stack, in_process(OPTIONS, values))
         caught_up(stack)
         assert set(stack.stop().values()) == {0}
-        result = diff(stack.config, stack.plan, sessions, 3)
+        result = diff(stack.config, stack.plan, sessions, 2, from_raw=True)
         assert result.equal, "\n".join(diff_lines(result))
         found = {topic.topic: topic for topic in result.topics}
         for derived in stack.plan.derived:
             for log in stack.plan.fed_by(derived):
                 rows = found[f"rows of {derived.operator} in {log.topic}"]
                 assert rows.left == rows.right > 10
-        raw = diff(stack.config, stack.plan, sessions, None, from_raw=True)
-        assert raw.equal, "\n".join(diff_lines(raw))
         replay(stack.config, stack.plan, ReplayInput(from_raw=True), "topics", sessions, 2)
         for each in stack.plan.operators:
             for live in each.topics:

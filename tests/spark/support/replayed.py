@@ -49,9 +49,8 @@ def taken_over_by_spark(
     release(stack.config, stack.plan)
 
 
-def assert_replays_equal(stack: Stack, sessions: Sessions) -> None:
-    """Assert that replays in slices, and from raw topics, give the results that are there."""
-    for slices, from_raw in ((3, False), (None, True)):
-        plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=from_raw)
-        result = diff(stack.config, plan, sessions, slices, from_raw=from_raw)
-        assert result.equal, "\n".join(diff_lines(result))
+def assert_replay_equals(stack: Stack, sessions: Sessions) -> None:
+    """Assert that a replay from raw topics, in slices, gives the results that are there."""
+    plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=True)
+    result = diff(stack.config, plan, sessions, 2, from_raw=True)
+    assert result.equal, "\n".join(diff_lines(result))
