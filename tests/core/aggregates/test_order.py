@@ -150,13 +150,6 @@ def oracle(rows: list[Row]) -> Row:
     return made
 
 
-@given(row_lists())
-def test_values_are_those_of_plain_python(rows):
-    found = shown(AGGREGATION.partials(frame(rows), BY), AGGREGATION)
-
-    assert without_sketch(found) == without_sketch(expected(rows, oracle))
-
-
 def without_sketch(found: dict[Any, Row]) -> dict[Any, Row]:
     return {
         group: {k: v for k, v in row.items() if not k.startswith("about")}
@@ -164,6 +157,7 @@ def without_sketch(found: dict[Any, Row]) -> dict[Any, Row]:
     }
 
 
+@fewer(2)
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     whole = AGGREGATION.partials(frame(rows), BY)
@@ -174,7 +168,7 @@ def test_no_order_cut_or_merge_tree_shows_in_the_values(rows, choose):
     assert without_sketch(shown(found, AGGREGATION)) == without_sketch(expected(rows, oracle))
 
 
-@fewer(2)
+@fewer(4)
 @given(row_lists(), st.randoms(use_true_random=False))
 def test_only_the_rows_count_for_which_where_is_true(rows, choose):
     found = shown(merged(list(rows), choose, FILTERED), FILTERED)

@@ -75,7 +75,7 @@ class Restarted:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@fewer(2)
+@fewer(4)
 @given(data=st.data(), log=event_logs())
 def test_portions_publish_what_the_segment_publishes(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)

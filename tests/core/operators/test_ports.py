@@ -94,7 +94,7 @@ def declared(port: Port) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@fewer(3)
+@fewer(4)
 @given(data=st.data(), log=event_logs())
 def test_steps_publish_what_ports_say(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)

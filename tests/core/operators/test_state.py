@@ -61,7 +61,7 @@ def small_pieces() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@fewer(3)
+@fewer(4)
 @given(data=st.data(), log=event_logs())
 def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -> None:
     case = FAMILIES[family](data.draw, log)
@@ -89,7 +89,7 @@ def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@fewer(3)
+@fewer(4)
 @given(data=st.data(), log=event_logs(), store=stores())
 def test_a_snapshot_is_the_state_of_its_moment_and_purges_show_nowhere(
     family: str, data: Any, log: EventLog, store: BlockStore

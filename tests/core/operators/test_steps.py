@@ -52,7 +52,7 @@ def together(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@fewer(2)
+@fewer(4)
 @given(data=st.data(), log=event_logs())
 def test_segments_taken_together_give_what_each_gives_alone(
     family: str, data: Any, log: EventLog
