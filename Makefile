@@ -20,6 +20,8 @@ JOBS ?= 2
 SPREAD := -n $(JOBS) --dist worksteal
 # Where a process crashes, pytest-xdist 3.8 makes another one, and may then wait for it forever.
 BY_SCOPE := --dist loadscope --max-worker-restart 0
+# A process takes a file at a time, by name: the two longest come first.
+BY_FILE := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # Which tests of a tier, by their marks: `make integration ONLY=long`; all of them where it is empty.
 ONLY ?=
 RECORDS ?= 1000000
@@ -113,7 +115,8 @@ engine:
 
 e2e: ONLY =
 e2e: engine setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
-	$(PYTEST) tests/docker
+	$(BIN)/python -m tests.docker.support.image
+	$(PYTEST) -n $(JOBS) $(BY_FILE) tests/docker
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .

@@ -37,7 +37,7 @@ def replay_image(engine: None) -> str:
     return built_image("replay")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
     if not BINARIES:
         request.getfixturevalue("engine")
@@ -45,7 +45,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a running broker, without a container."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:

@@ -12,15 +12,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import chain
 from json import loads
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from tests.docker.support.compose import ROOT, Compose, run, wait_until
+from tests.docker.support.compose import ROOT, Compose, wait_until
 from tests.docker.support.shop import (
     REFUNDS,
     SALES,
@@ -101,8 +103,7 @@ class Deployments:
         return advice()[-1]
 
     def _said(self, service: str) -> str:
-        (container,) = self.stack.containers(service)
-        return run("docker", "logs", "--since", self._since, container, errors=True)
+        return self.stack.log(service, "--since", self._since)
 
     def await_agreement(self) -> None:
         """Wait until topics and tables agree with the reference over all events so far."""
@@ -140,8 +141,7 @@ class Deployments:
         }
 
     def _topic(self, output: Output) -> Panes:
-        admin = clients.admin(self._config)
-        values = present(self._config, admin, "shop", output.name).values()
+        values = present(self._config, self._admin, "shop", output.name).values()
         panes = map(loads, chain.from_iterable(values))
         return {
             (*(pane[name] for name in output.key), pane["start"]): tuple(
@@ -149,6 +149,10 @@ class Deployments:
             )
             for pane in panes
         }
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        return clients.admin(self._config)
 
     def _late(self, output: Output) -> Late:
         rows = self._rows(f"SELECT raw_topic, raw_partition, raw_offset FROM {_table(output)}_late")

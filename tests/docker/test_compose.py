@@ -61,7 +61,7 @@ def test_b53_services_that_start_first_wait_for_kafka_and_for_the_database(stack
 
 
 def _says(stack: Compose, service: str, words: str) -> bool:
-    return words in stack("logs", "--no-color", service)
+    return words in stack.log(service)
 
 
 def test_up_from_clean_shows_its_ports_on_this_machine_alone(stack):

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 SERVICES = ("ingest", "windowing", "sessions", "joins", "patterns", "sink")
 _PRODUCER = "/opt/kafka/bin/kafka-console-producer.sh"
 _PASSWORD = "e2e"
+_NOT_OF_RUN = "label=com.docker.compose.oneoff=False"
 _ASK_HEALTH = (
     "from urllib.request import urlopen; "
     "print(urlopen('http://127.0.0.1:8080/health/ready').read().decode())"
@@ -30,7 +31,7 @@ class Compose:
 
     def __init__(self, project: str, image: str, replay_image: str, **settings: str) -> None:
         """``settings``: further variables of docker-compose and of docker-compose.yml."""
-        self.project = project
+        self._label = f"label=com.docker.compose.project={project}"
         self.kafka_port, self.postgres_port = free_port(), free_port()
         self._env = {
             **os.environ,
@@ -47,7 +48,7 @@ class Compose:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self("down", "--volumes", "--timeout", "5")
+        self("down", "--volumes", "--timeout", "0")
 
     def __call__(self, *arguments: str) -> str:
         """Run docker-compose; return what it printed."""
@@ -60,14 +61,30 @@ class Compose:
 
     def is_healthy(self, *services: str) -> bool:
         """Say whether services are ready, by default all that go on."""
-        wanted = services or ("kafka", "postgres", *SERVICES)
-        ids = [each for name in wanted for each in self.containers(name)]
-        said = run("docker", "inspect", "--format", "{{json .State.Health.Status}}", *ids).split()
-        return len(said) >= len(wanted) and set(said) == {'"healthy"'}
+        wanted = set(services or ("kafka", "postgres", *SERVICES))
+        shown = self._shown('{{.Label "com.docker.compose.service"}} {{.Status}}')
+        states = [line.partition(" ") for line in shown]
+        asked = [(service, status) for service, _, status in states if service in wanted]
+        return {service for service, _ in asked} == wanted and all(
+            status.endswith("(healthy)") for _, status in asked
+        )
 
     def containers(self, service: str) -> list[str]:
         """Return the ids of a service's containers."""
-        return self("ps", "-q", service).split()
+        return self._shown("{{.ID}}", "--filter", f"label=com.docker.compose.service={service}")
+
+    def _shown(self, form: str, *filters: str) -> list[str]:
+        """Return a line for each container, but not for those of `run`.
+
+        The engine answers in a twentieth of the time that docker-compose takes.
+        """
+        words = ("--filter", self._label, "--filter", _NOT_OF_RUN, *filters, "--format", form)
+        return run("docker", "ps", "--all", *words).splitlines()
+
+    def log(self, service: str, *options: str) -> str:
+        """Return what the containers of a service have written, with options of `docker logs`."""
+        logs = [("docker", "logs", *options, each) for each in self.containers(service)]
+        return "".join(run(*words, errors=True) for words in logs)
 
     def crash(self, service: str) -> None:
         """End a service's first process as a fault would: something has to start it again."""
@@ -105,8 +122,7 @@ class Compose:
 
     def volumes(self) -> list[str]:
         """Return the names of the volumes that are there."""
-        label = f"label=com.docker.compose.project={self.project}"
-        return run("docker", "volume", "ls", "-q", "--filter", label).split()
+        return run("docker", "volume", "ls", "-q", "--filter", self._label).split()
 
 
 def keyed(lines: Iterable[bytes]) -> bytes:
