@@ -48,7 +48,7 @@ class Compose:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self("down", "--volumes", "--timeout", "0")
+        self("down", "--volumes", "--timeout", "5")
 
     def __call__(self, *arguments: str) -> str:
         """Run docker-compose; return what it printed."""
