@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from tests.oracles import broadcast_join
+from tests.oracles import broadcast_join, table_join
 from tests.oracles.aligned import Aligned
 from tests.oracles.chain import Stage, Windows
 from tests.oracles.join import JoinRules
-from tests.oracles.table_join import Spec
+from tests.oracles.versions import TableSpec
 from tests.oracles.window_join import WindowRules
 from tests.support.chain import results_of
 from tidemark import col, hopping, on_close, on_final
@@ -76,22 +76,22 @@ class Join(NamedTuple):
         windows = Aligned(size_ms, slide_ms, 0, self.lateness_ms, not self.withdraws)
         return WindowRules(self.how, windows, self.withdraws)
 
-    def table_rules(self, left: str, right: str) -> Spec:
+    def table_rules(self, left: str, right: str) -> table_join.Spec:
         """Return the rules of the oracle, of a join with a table; ``left``, ``right``: topics."""
-        return Spec(
-            (left,),
-            (right,),
-            self.how,
-            self.bounds.high_ms,
-            self.lateness_ms,
-            "event_time",
-            self.withdraws,
-            lambda value: value == DELETED,
-        )
+        shared = self._rules_of_tables(left, right)
+        return table_join.Spec(**vars(shared), on_close=self.withdraws)
 
     def broadcast_rules(self, left: str, right: str) -> broadcast_join.Spec:
         """Return the rules of the oracle, of a join with a broadcast table."""
         return broadcast_join.Spec(
+            **vars(self._rules_of_tables(left, right)),
+            condition="equal",
+            on=lambda row, version: row[1] == version[1],
+            max_pairs=1_000_000,
+        )
+
+    def _rules_of_tables(self, left: str, right: str) -> TableSpec:
+        return TableSpec(
             (left,),
             (right,),
             self.how,
@@ -99,9 +99,6 @@ class Join(NamedTuple):
             self.lateness_ms,
             "event_time",
             lambda value: value == DELETED,
-            "equal",
-            lambda row, version: row[1] == version[1],
-            1_000_000,
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from tests.oracles.clock import Judged, Step, Table, heard
+from tests.oracles.clock import Judged, Step, Table, by_time, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
@@ -19,6 +19,11 @@ class LateRow(NamedTuple):
     start: int
     end: int
     late_by_ms: int
+
+
+def late_of(row: Judged, end_ms: int, lateness_ms: int = 0) -> LateRow:
+    """Return a late row of a window from its time until ``end_ms``."""
+    return LateRow(row, row.at_ms, end_ms, row.w_ms - end_ms - lateness_ms)
 
 
 class Pane(NamedTuple):
@@ -155,7 +160,7 @@ class _Windows:
 def values_of(rows: list[Judged]) -> tuple[int | None, ...]:
     told = sorted(
         (row for row in rows if row.value is not None),
-        key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
+        key=by_time,
     )
     values = [row.value for row in told if row.value is not None]
     if not values:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.oracles.aligned import LateRow, Run, values_of
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.aligned import Run, late_of, values_of
+from tests.oracles.clock import Judged, Table, by_time, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 Key = str | None
@@ -156,7 +156,7 @@ def in_event_time(segments: Sequence[Segment], topics: Sequence[str], spec: Arri
     def released(clock_ms: int) -> list[NumberedPane]:
         due = sorted(
             (row for row in held if row.at_ms < clock_ms),
-            key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row),
+            key=by_time,
         )
         held[:] = [row for row in held if row.at_ms >= clock_ms]
         return [pane for row in due for pane in windows.add(row, 0)]
@@ -164,8 +164,7 @@ def in_event_time(segments: Sequence[Segment], topics: Sequence[str], spec: Arri
     for step in heard(segments, table):
         for row in step.rows:
             if row.at_ms < row.w_ms:
-                late = LateRow(row, row.at_ms, row.at_ms + 1, row.w_ms - row.at_ms - 1)
-                run.late.append(late)
+                run.late.append(late_of(row, row.at_ms + 1))
             else:
                 held.append(row)
         run.note(step, released(step.clock))

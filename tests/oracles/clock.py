@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from tidemark.core.time.segment import NEVER_MS, OFFSET, SUB_ROW, Segment, SourceMark
 
+RowId = tuple[str, int, int]
+
 
 class Judged(NamedTuple):
     """A row with its W; sorts in log order within a segment."""
@@ -20,6 +22,16 @@ class Judged(NamedTuple):
     w_ms: int
     key: str | None
     value: int | None
+
+
+def row_id(row: Judged) -> RowId:
+    """Return the raw identity of a row."""
+    return row.source, row.offset, row.sub_row
+
+
+def by_time(row: Judged) -> tuple[int, RowId]:
+    """Return what rows in order of event time sort by: their time, then their identity."""
+    return row.at_ms, row_id(row)
 
 
 @dataclass

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.oracles.clock import Judged, Step
+from tests.oracles.clock import Judged, RowId, Step, row_id
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 
 LEFT, RIGHT = "left", "right"
 
-RowId = tuple[str, int, int]
 Condition = Callable[[Judged, Judged], bool]
 
 
@@ -73,11 +72,6 @@ class JoinRun:
         for each in (each for step in self.withdrawn for each in step):
             standing.remove(each)
         return standing
-
-
-def row_id(row: Judged) -> RowId:
-    """Return the raw identity of a row."""
-    return row.source, row.offset, row.sub_row
 
 
 def joined(rules: JoinRules, left: Sequence[Judged], right: Sequence[Judged]) -> JoinRun:

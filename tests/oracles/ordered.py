@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.aligned import LateRow, late_of
+from tests.oracles.clock import Judged, Table, by_time, heard
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 
@@ -72,14 +72,13 @@ def run_in_order(segments: Sequence[Segment], topics: Sequence[str], rule: Rule)
     def released(clock_ms: int) -> list[OrderedRow]:
         due = [row for row in waiting if row.at_ms < clock_ms]
         waiting[:] = [row for row in waiting if row.at_ms >= clock_ms]
-        due.sort(key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row))
+        due.sort(key=by_time)
         return [made for row in due if (made := rule(row)) is not None]
 
     for step in heard(segments, table):
         for row in step.rows:
             if row.at_ms < row.w_ms:
-                by_ms = row.w_ms - row.at_ms - 1
-                run.late.append(LateRow(row, row.at_ms, row.at_ms + 1, by_ms))
+                run.late.append(late_of(row, row.at_ms + 1))
             else:
                 waiting.append(row)
         run.steps.append(released(step.clock))

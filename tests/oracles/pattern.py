@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.aligned import LateRow, late_of
+from tests.oracles.clock import Judged, RowId, Table, by_time, heard, row_id
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 Holds = Callable[[Judged], bool]
@@ -66,7 +66,7 @@ class Found:
 
     matches: list[Result] = field(default_factory=list)
     timeouts: list[Result] = field(default_factory=list)
-    refused: list[tuple[str, int, int]] = field(default_factory=list)
+    refused: list[RowId] = field(default_factory=list)
     late: list[LateRow] = field(default_factory=list)
 
 
@@ -220,15 +220,15 @@ class Key:
 
     # Time
 
-    def run(self, found: Found) -> None:
-        """Add the results of the key."""
+    def run(self, found: Found, until_ms: int = FOREVER_MS) -> None:
+        """Add the results of the key before a time."""
         self.begin = 0
         self.gone: set[Taken] = set()
         for number, row in enumerate(self.rows):
             self.time_passes(row.at_ms, found)
             self.emit([t for t in self.sequences if self.decided_by(t) == number], number, found)
             self.limit(number, found)
-        self.time_passes(FOREVER_MS, found)
+        self.time_passes(until_ms, found)
 
     def emit(self, complete: Sequence[Taken], row: int, found: Found) -> None:
         for taken in sorted(complete):
@@ -252,6 +252,17 @@ class Key:
             elif decided is None and self.is_open(taken, stop - 1):
                 found.timeouts.append(self.result(taken, over_ms - 1))
 
+    def open_rows(self) -> set[int]:
+        """Return the first rows of what can still become a match after all rows."""
+        return {
+            taken[0][0]
+            for taken in self.sequences
+            if taken not in self.gone
+            and taken[0][0] >= self.begin
+            and self.decided_by(taken) in (None, self.stop(taken))
+            and self.is_open(taken, len(self.rows) - 1)
+        }
+
     def skip(self, taken: Taken) -> None:
         """Let later matches begin where the skip says."""
         rows = [row for row, step in taken if step == self.rules.to]
@@ -273,11 +284,11 @@ class Key:
         ]
         while len([t for t in known if t[0][0] >= self.begin]) > self.rules.max_partial:
             first = min(taken[0][0] for taken in known if taken[0][0] >= self.begin)
-            found.refused.append(_id(self.rows[first]))
+            found.refused.append(row_id(self.rows[first]))
             self.begin = first + 1
 
     def result(self, taken: Taken, at_ms: int) -> Result:
-        rows = tuple((*_id(self.rows[row]), self.steps[step].name) for row, step in taken)
+        rows = tuple((*row_id(self.rows[row]), self.steps[step].name) for row, step in taken)
         return Result(self.rows[0].key, rows, at_ms)
 
 
@@ -287,15 +298,10 @@ def run_pattern(segments: Sequence[Segment], topics: Sequence[str], rules: Patte
     for step in heard(segments, Table(topics)):
         for row in step.rows:
             if row.at_ms < row.w_ms:
-                by_ms = row.w_ms - row.at_ms - 1
-                found.late.append(LateRow(row, row.at_ms, row.at_ms + 1, by_ms))
+                found.late.append(late_of(row, row.at_ms + 1))
             else:
                 keys.setdefault(row.key, []).append(row)
     for rows in keys.values():
-        rows.sort(key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row))
+        rows.sort(key=by_time)
         Key(rules, rows).run(found)
     return found
-
-
-def _id(row: Judged) -> tuple[str, int, int]:
-    return row.source, row.offset, row.sub_row

@@ -7,10 +7,11 @@ the oracle of patterns.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
-from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.aligned import LateRow, late_of
+from tests.oracles.clock import Judged, RowId, Table, by_time, heard, row_id
 from tests.oracles.pattern import Found, Key, PatternRules, Result
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS, Segment
 
@@ -31,7 +32,7 @@ class RulesRules:
 
 
 class Version(NamedTuple):
-    rank: tuple[int, str, int, int]
+    rank: tuple[int, RowId]
     from_ms: int
     until_ms: int
     text: str
@@ -43,11 +44,11 @@ class RulesFound:
 
     matches: list[tuple[str, Result]] = field(default_factory=list)
     timeouts: list[tuple[str, Result]] = field(default_factory=list)
-    refused: list[tuple[str, int, int]] = field(default_factory=list)
+    refused: list[RowId] = field(default_factory=list)
     ended: list[tuple[str, int, int, str]] = field(default_factory=list)
     late: list[LateRow] = field(default_factory=list)
     late_rules: list[LateRow] = field(default_factory=list)
-    dead: list[tuple[str, int, int]] = field(default_factory=list)
+    dead: list[RowId] = field(default_factory=list)
 
 
 class Period(NamedTuple):
@@ -67,15 +68,14 @@ def run_rules(segments: Sequence[Segment], rules: RulesRules) -> RulesFound:
             topic = row.source.rpartition("/")[0]
             if topic == rules.left:
                 if row.at_ms < row.w_ms:
-                    by_ms = row.w_ms - row.at_ms - 1
-                    found.late.append(LateRow(row, row.at_ms, row.at_ms + 1, by_ms))
+                    found.late.append(late_of(row, row.at_ms + 1))
                 else:
                     rows.setdefault(row.key, []).append(row)
             if topic == rules.right:
                 _take_rule(row, rules, clock_ms, versions, found)
         clock_ms = step.clock
     for each in rows.values():
-        each.sort(key=lambda row: (row.at_ms, row.source, row.offset, row.sub_row))
+        each.sort(key=by_time)
         for name, of_rule in versions.items():
             _run_key(name, periods(of_rule, rules), each, rules, found)
     return found
@@ -88,19 +88,17 @@ def _take_rule(
     versions: dict[str, list[Version]],
     found: RulesFound,
 ) -> None:
-    place = (row.source, row.offset, row.sub_row)
     at_ms, from_ms, until_ms = row.at_ms, max(row.at_ms, row.w_ms), row.at_ms + rules.keep_ms + 1
     if rules.by_arrival:
         at_ms, from_ms, until_ms = clock_ms, clock_ms, FOREVER_MS
     elif until_ms <= row.w_ms:
-        late = LateRow(row, row.at_ms, until_ms, row.w_ms - until_ms)
-        found.late_rules.append(late)
+        found.late_rules.append(late_of(row, until_ms))
         return
     text = rules.text(row.value)
     if text is None or (row.key is None and text in rules.patterns):
-        found.dead.append(place)
+        found.dead.append(row_id(row))
     elif row.key is not None:
-        version = Version((at_ms, *place), from_ms, until_ms, text)
+        version = Version((at_ms, row_id(row)), from_ms, until_ms, text)
         versions.setdefault(row.key, []).append(version)
 
 
@@ -117,13 +115,11 @@ def periods(versions: Sequence[Version], rules: RulesRules) -> list[Period]:
         best = max(known, default=None)
         visible = best is not None and edge < best.until_ms and best.text in rules.patterns
         found.append((edge, best.text if best is not None and visible else None))
-    joined = []
-    for text, each in groupby(found, key=lambda one: one[1]):
-        joined.append((next(each)[0], text))
-    starts = [start for start, _ in joined]
+    begins = [next(each) for _, each in groupby(found, key=itemgetter(1))]
+    ends = [*(begin_ms for begin_ms, _ in begins[1:]), FOREVER_MS]
     return [
-        Period(start, end, text)
-        for (start, text), end in zip(joined, [*starts[1:], FOREVER_MS], strict=True)
+        Period(begin_ms, end_ms, text)
+        for (begin_ms, text), end_ms in zip(begins, ends, strict=True)
     ]
 
 
@@ -139,25 +135,10 @@ def _run_key(
         if period.text is None or not own:
             continue
         key, made = Key(rules.patterns[period.text], own), Found()
-        key.begin, key.gone = 0, set()
-        for at, row in enumerate(own):
-            key.time_passes(row.at_ms, made)
-            key.emit([t for t in key.sequences if key.decided_by(t) == at], at, made)
-            key.limit(at, made)
-        key.time_passes(period.until_ms, made)
+        key.run(made, period.until_ms)
         found.matches += [(name, each) for each in made.matches]
         found.timeouts += [(name, each) for each in made.timeouts]
         found.refused += made.refused
         followed = number + 1 < len(of_rule) and of_rule[number + 1].text is not None
         reason = f"rule {name} {'changed' if followed else 'ended'}"
-        firsts = {
-            taken[0][0]
-            for taken in key.sequences
-            if taken not in key.gone
-            and taken[0][0] >= key.begin
-            and key.decided_by(taken) in (None, key.stop(taken))
-            and key.is_open(taken, len(own) - 1)
-        }
-        for first in firsts:
-            row = own[first]
-            found.ended.append((row.source, row.offset, row.sub_row, reason))
+        found.ended += [(*row_id(own[first]), reason) for first in key.open_rows()]

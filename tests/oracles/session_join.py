@@ -7,7 +7,7 @@ Results are those of ``tests.oracles.join``.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.oracles.clock import Judged, Step
+from tests.oracles.clock import Judged, RowId, Step, row_id
 from tests.oracles.join import (
     LEFT,
     RIGHT,
@@ -15,9 +15,7 @@ from tests.oracles.join import (
     Joined,
     JoinRun,
     Rejected,
-    RowId,
     arrivals,
-    row_id,
 )
 from tests.oracles.window_join import SHOWN_ALONE
 from tidemark.core.time.segment import FOREVER_MS

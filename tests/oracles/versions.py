@@ -1,76 +1,103 @@
-"""Rows and versions of a log as slow Python, from docs/semantics.md, "Tables".
+"""Joins with tables as slow Python, from docs/semantics.md, "Tables".
 
-It is what joins with tables share, whether a row meets the versions of its key or of all keys.
+It is what they share, whether a row meets the versions of its key or of all keys.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
 
-from tests.oracles.aligned import LateRow
-from tests.oracles.clock import Judged, Table, heard
+from tests.oracles.aligned import LateRow, late_of
+from tests.oracles.clock import Judged, RowId, Table, heard, row_id
+from tests.oracles.join import LEFT, RIGHT, Rejected
 from tidemark.core.time.segment import FOREVER_MS, Segment
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A join of the rows of topics with the versions of topics; one may be in both.
+
+    ``deleted``: whether a value makes a version a tombstone.
+    """
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    how: str
+    keep_ms: int
+    lateness_ms: int
+    wait: str
+    deleted: Callable[[int | None], bool]
 
 
 class Version(NamedTuple):
     """A version of a key; of those that count from a time on, the highest is the answer."""
 
     at_ms: int
-    source: str
-    offset: int
-    sub_row: int
+    id: RowId
     from_ms: int
     key: str | None
     value: int | None
 
 
-class TakesLogs(Protocol[Result]):
-    """A join: ``due`` gives the results of the rows that wait until the clock."""
+@dataclass
+class TableRun(Generic[Result]):
+    """What a log gives: the results of each step, the end of input last, and late rows."""
 
-    def take_row(self, row: Judged) -> list[Result]: ...
+    steps: list[list[Result]] = field(default_factory=list)
+    late_left: list[LateRow] = field(default_factory=list)
+    late_right: list[LateRow] = field(default_factory=list)
 
-    def take_version(self, row: Judged) -> None: ...
-
-    def due(self, clock_ms: int) -> list[Result]: ...
-
-
-def results_of(
-    join: TakesLogs[Result],
-    left: Sequence[str],
-    right: Sequence[str],
-    segments: Sequence[Segment],
-) -> list[list[Result]]:
-    """Return what a join makes of each step of a log, the end of input last.
-
-    ``left``, ``right``: the topics of rows and of versions; one may be in both.
-    """
-    made: list[list[Result]] = []
-    for step in heard(segments, Table(sorted({*left, *right}))):
-        results: list[Result] = []
-        for row in step.rows:
-            topic = row.source.rpartition("/")[0]
-            if topic in left:
-                results += join.take_row(row)
-            if topic in right:
-                join.take_version(row)
-        made.append(results + join.due(step.clock))
-    return [*made, join.due(FOREVER_MS)]
+    @property
+    def rejected(self) -> list[Rejected]:
+        """The late rows of both sides."""
+        late = ((LEFT, self.late_left), (RIGHT, self.late_right))
+        return [Rejected(side, row_id(each.row), "late") for side, some in late for each in some]
 
 
-def version_of(row: Judged, keep_ms: int, lateness_ms: int) -> Version | LateRow:
-    """Return the version that a row is, or the late row that it is."""
-    if row.at_ms < row.w_ms - keep_ms:
-        return late_of(row, row.at_ms + keep_ms + 1)
-    from_ms = max(row.at_ms, row.w_ms - lateness_ms)
-    return Version(row.at_ms, row.source, row.offset, row.sub_row, from_ms, row.key, row.value)
+class TableJoin(ABC, Generic[Result]):
+    """A join, and what has come so far."""
 
+    def __init__(self, spec: TableSpec, run: TableRun[Result]) -> None:
+        self.spec = spec
+        self.run = run
+        self.versions: list[Version] = []
 
-def late_of(row: Judged, end_ms: int, lateness_ms: int = 0) -> LateRow:
-    """Return a late row of a window from its time until ``end_ms``."""
-    return LateRow(row, row.at_ms, end_ms, row.w_ms - end_ms - lateness_ms)
+    @abstractmethod
+    def take_timely(self, row: Judged) -> list[Result]:
+        """Take a row that is not late; return what it gives at once."""
 
+    @abstractmethod
+    def due(self, clock_ms: int) -> list[Result]:
+        """Return the results of the rows that wait until the clock."""
 
-def in_order(row: Judged) -> tuple[int, str, int, int]:
-    """Return what rows sort by: event time, then place."""
-    return row.at_ms, row.source, row.offset, row.sub_row
+    def read(self, segments: Sequence[Segment]) -> None:
+        """Take a log and the end of input, step by step."""
+        spec = self.spec
+        for step in heard(segments, Table(sorted({*spec.left, *spec.right}))):
+            results: list[Result] = []
+            for row in step.rows:
+                topic = row.source.rpartition("/")[0]
+                if topic in spec.left:
+                    results += self.take_row(row)
+                if topic in spec.right:
+                    self.take_version(row)
+            self.run.steps.append(results + self.due(step.clock))
+        self.run.steps.append(self.due(FOREVER_MS))
+
+    def take_row(self, row: Judged) -> list[Result]:
+        """Take a row; return what it gives at once."""
+        if row.at_ms + self.spec.lateness_ms < row.w_ms:
+            self.run.late_left.append(late_of(row, row.at_ms + 1, self.spec.lateness_ms))
+            return []
+        return self.take_timely(row)
+
+    def take_version(self, row: Judged) -> None:
+        """Take a row of the table."""
+        if row.at_ms < row.w_ms - self.spec.keep_ms:
+            self.run.late_right.append(late_of(row, row.at_ms + self.spec.keep_ms + 1))
+        else:
+            from_ms = max(row.at_ms, row.w_ms - self.spec.lateness_ms)
+            self.versions.append(Version(row.at_ms, row_id(row), from_ms, row.key, row.value))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.oracles.aligned import Spec
-from tests.oracles.clock import Judged, Step
+from tests.oracles.clock import Judged, Step, row_id
 from tests.oracles.join import (
     LEFT,
     RIGHT,
@@ -18,7 +18,6 @@ from tests.oracles.join import (
     JoinRun,
     Rejected,
     arrivals,
-    row_id,
 )
 from tidemark.core.time.segment import FOREVER_MS
 

@@ -11,8 +11,8 @@ from tests.chaos.pipelines import END, TOPICS
 from tests.chaos.recorded import Recorded
 from tests.oracles import broadcast_join, window_join
 from tests.oracles.chain import Result, Row, results
-from tests.oracles.clock import Judged
-from tests.oracles.join import Joined, JoinRun, RowId, gathered, joined, row_id
+from tests.oracles.clock import Judged, RowId, row_id
+from tests.oracles.join import Joined, JoinRun, gathered, joined
 from tests.oracles.table_join import answered_at_the_end
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan

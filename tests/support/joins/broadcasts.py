@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.broadcast_join import Spec, Values
 from tests.support.logs import COLUMNS
+from tests.support.operators.tables import deleted_rows, table_specs
 from tidemark.core.operators.joins.broadcast.operator import BroadcastJoin
 from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.table_join import Wait
@@ -17,12 +18,6 @@ from tidemark.core.rows.copies import COPY
 
 LEFT = Side("left", COLUMNS, {"value": "value"})
 RIGHT = Side("right", COLUMNS, {"key": "key_right", "value": "value_right"})
-
-_SIDES = ((("t",), ("u",)), (("u",), ("t",)), (("t",), ("t", "u")), (("t", "u"), ("t",)))
-
-
-def _is_deleted(value: int | None) -> bool:
-    return value is not None and value % 3 == 0
 
 
 def _over(row: Values, version: Values) -> bool | None:
@@ -51,19 +46,13 @@ CONDITIONS: Mapping[str, tuple[pl.Expr | None, Callable[[Values, Values], bool |
 @st.composite
 def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> Spec:
     """Draw settings."""
-    left, right = draw(st.sampled_from(_SIDES))
+    shared = draw(table_specs(("inner", "left", "semi", "anti"), waits))
     condition = draw(st.sampled_from([*CONDITIONS]))
     return Spec(
-        left,
-        right,
-        draw(st.sampled_from(("inner", "left", "semi", "anti"))),
-        draw(st.sampled_from((0, 3, 10, 1_000))),
-        draw(st.sampled_from((0, 2, 10, 50))),
-        draw(st.sampled_from(waits)),
-        _is_deleted if draw(st.booleans()) else lambda _: False,
-        condition,
-        CONDITIONS[condition][1],
-        draw(st.sampled_from((1, 2, 1_000_000))),
+        **vars(shared),
+        condition=condition,
+        on=CONDITIONS[condition][1],
+        max_pairs=draw(st.sampled_from((1, 2, 1_000_000))),
     )
 
 
@@ -72,7 +61,6 @@ def operator(spec: Spec, *, copied: bool = False) -> Operator:
 
     ``copied``: it reads copies, in streams with names that end in ``#2``.
     """
-    deleted = pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
     body = BroadcastJoin(
         ("key",),
         ("key",),
@@ -83,7 +71,7 @@ def operator(spec: Spec, *, copied: bool = False) -> Operator:
         CONDITIONS[spec.condition][0],
         spec.lateness_ms,
         cast(Wait, spec.wait),
-        deleted,
+        deleted_rows(spec),
         max_pairs=spec.max_pairs,
         operator="joined",
     )

@@ -12,8 +12,8 @@ from typing import Any, cast
 import polars as pl
 from hypothesis import strategies as st
 
-from tests.oracles.clock import Judged, Step, Table, heard
-from tests.oracles.join import LEFT, RIGHT, Joined, JoinRules, JoinRun, Rejected, RowId
+from tests.oracles.clock import Judged, RowId, Step, Table, heard
+from tests.oracles.join import LEFT, RIGHT, Joined, JoinRules, JoinRun, Rejected
 from tests.support.logs import COLUMNS, EventLog, Raw, Record, event_logs
 from tests.support.running import Incidents, Task, outputs
 from tidemark.core.operators.joins.side import Kind, Side

@@ -10,6 +10,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tests.oracles.table_join import Spec
+from tests.oracles.versions import TableSpec
 from tests.support.logs import COLUMNS
 from tidemark.core.operators.joins import versions
 from tidemark.core.operators.joins.side import Side
@@ -28,25 +29,35 @@ def _is_deleted(value: int | None) -> bool:
     return value is not None and value % 3 == 0
 
 
+def deleted_rows(spec: TableSpec) -> pl.Expr | None:
+    """Return the condition of drawn settings for tombstones, None if there are none."""
+    return pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
+
+
 @st.composite
-def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> Spec:
-    """Draw settings."""
+def table_specs(draw: st.DrawFn, hows: Sequence[str], waits: Sequence[str]) -> TableSpec:
+    """Draw the settings that all joins with tables have."""
     left, right = draw(st.sampled_from(_SIDES))
-    return Spec(
+    return TableSpec(
         left,
         right,
-        draw(st.sampled_from(("inner", "left"))),
+        draw(st.sampled_from(hows)),
         draw(st.sampled_from((0, 3, 10, 1_000))),
         draw(st.sampled_from((0, 2, 10, 50))),
         draw(st.sampled_from(waits)),
-        draw(st.booleans()),
         _is_deleted if draw(st.booleans()) else lambda _: False,
     )
 
 
+@st.composite
+def specs(draw: st.DrawFn, waits: Sequence[str] = ("event_time", "arrival")) -> Spec:
+    """Draw settings."""
+    shared = draw(table_specs(("inner", "left"), waits))
+    return Spec(**vars(shared), on_close=draw(st.booleans()))
+
+
 def operator(spec: Spec) -> Operator:
     """Return the operator that does what the oracle does."""
-    deleted = pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
     body = TableJoin(
         ("key",),
         LEFT,
@@ -56,7 +67,7 @@ def operator(spec: Spec) -> Operator:
         spec.lateness_ms,
         cast(Wait, spec.wait),
         spec.on_close,
-        deleted,
+        deleted_rows(spec),
     )
     sides = ((spec.left, "left"), (spec.right, "right"))
     inputs = (Input(topics, ("key",), COLUMNS, frozenset(topics), name) for topics, name in sides)

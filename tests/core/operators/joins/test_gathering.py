@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import fewer
-from tests.oracles.join import Gathered, JoinRules, Rejected, RowId, run_gathering
+from tests.oracles.clock import RowId
+from tests.oracles.join import Gathered, JoinRules, Rejected, run_gathering
 from tests.support.joins.stream import (
     LOGS,
     SELF,

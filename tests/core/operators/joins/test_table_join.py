@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import fewer
-from tests.oracles.table_join import Answer, Spec, TableRun, answered
+from tests.oracles.table_join import Answer, Spec, answered
+from tests.oracles.versions import TableRun
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators import tables
 from tests.support.running import Incidents, incidents, late_row, outputs
@@ -32,15 +33,17 @@ def hashes_collide():
         yield
 
 
-def run(spec: Spec, segments: Sequence[Segment], happen: Incidents | None = None) -> TableRun:
+def run(
+    spec: Spec, segments: Sequence[Segment], happen: Incidents | None = None
+) -> TableRun[Answer]:
     """Run a log through the operator, with the end of input."""
-    made = TableRun()
+    made = TableRun[Answer]()
     for output, _ in outputs(tables.operator(spec), segments, happen):
         note(made, output)
     return made
 
 
-def note(made: TableRun, output: Output) -> None:
+def note(made: TableRun[Answer], output: Output) -> None:
     rows = output.frames.get("rows", pl.DataFrame())
     made.steps.append([result(row) for row in rows.iter_rows(named=True)])
     made.late_left += [late_row(row) for row in output["late-left"].iter_rows(named=True)]
@@ -60,7 +63,7 @@ def result(row: dict[str, Any]) -> Answer:
     )
 
 
-def assert_equal(found: TableRun, wanted: TableRun) -> None:
+def assert_equal(found: TableRun[Answer], wanted: TableRun[Answer]) -> None:
     """Compare a run with the oracle's; ids stand for places, one for each."""
     assert [[r[1:] for r in step] for step in found.steps] == [
         [r[1:] for r in step] for step in wanted.steps

@@ -19,7 +19,7 @@ from tidemark.core.time.segment import Segment
 
 Result = tuple[int, int | None, int, bool]
 
-PLAIN = Spec(("t",), ("u",), "inner", 3_600, 0, "event_time", False, lambda value: value == 3)
+PLAIN = Spec(("t",), ("u",), "inner", 3_600, 0, "event_time", lambda value: value == 3, False)
 OUTER = replace(PLAIN, how="left")
 CORRECTING = replace(PLAIN, lateness_ms=10, on_close=True)
 
