@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from tests.docker.support.compose import ROOT, Compose, wait_until
+from tests.docker.support.compose import ROOT, Compose
 from tests.docker.support.shop import (
     REFUNDS,
     SALES,
@@ -36,6 +36,7 @@ from tests.docker.support.shop import (
     expected,
 )
 from tests.kafka.support.changes import present
+from tests.kafka.support.stack import wait_until
 from tests.patience import PATIENCE_S
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config

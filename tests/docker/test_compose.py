@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.docker.support.compose import SERVICES, Compose, inspect, keyed, run, wait_until
+from tests.docker.support.compose import SERVICES, Compose, inspect, keyed, run
 from tests.docker.support.game import ROUND, expected, found, round_of
+from tests.kafka.support.stack import wait_until
 from tests.patience import PATIENCE_S
 
 TOPIC = "moves"

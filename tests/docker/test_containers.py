@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.docker.support.compose import run, wait_until
+from tests.docker.support.compose import run
+from tests.kafka.support.stack import wait_until
 from tests.support.scenarios import (
     module,
     move,

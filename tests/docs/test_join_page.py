@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tidemark.commands.cli import app
 from tidemark.testing import InProcess
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to-join.md").read_text()
@@ -18,23 +17,9 @@ SESSIONS = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
     ("name", "module", "session"),
     list(zip(("pairs", "table", "site", "plant"), (FIRST, *OTHERS), SESSIONS, strict=True)),
 )
-def test_the_command_prints_what_the_page_shows(
-    tmp_path, monkeypatch, capsys, name, module, session
-):
-    files = dict(re.findall(r"\$ cat (\w+\.\w+)\n(.*?\n)\n", session, re.DOTALL))
-    (shown,) = re.findall(r"\$ tidemark try .*?\n(.*)", session, re.DOTALL)
-    page = tmp_path / f"page_of_{name}.py"  # a module of one process has a name of its own
-    page.write_text(module)
-    arguments = ["try", str(page)]
-    monkeypatch.chdir(tmp_path)
-    for name_of_file, records in files.items():
-        Path(name_of_file).write_text(records)
-    for topic in re.findall(r"(\w+)\.jsonl$", "\n".join(files), re.MULTILINE):
-        arguments += ["--input", f"{topic}={topic}.jsonl"]
-    assert not app(arguments, standalone_mode=False)
-    printed = capsys.readouterr()
-    lines = [line for line in shown.splitlines() if line != "..."]
-    assert lines == [line for line in (printed.out + printed.err).splitlines() if line in lines]
+def test_the_command_prints_what_the_page_shows(shown_and_printed, name, module, session):
+    shown, printed = shown_and_printed(name, module, session)
+    assert shown == printed
 
 
 def test_the_bound_of_an_order_is_its_own():

@@ -2,12 +2,10 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from tidemark.commands.cli import app
 from tidemark.serde.rules.condition_text import condition_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
@@ -15,22 +13,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "rules.md").read_text()
 (SESSION,) = re.findall(r"```\n(\$ cat .*?)```", PAGE, re.DOTALL)
 
 
-def test_the_command_prints_what_the_page_shows(tmp_path, monkeypatch, capsys):
-    files = dict(re.findall(r"\$ cat (\w+\.\w+)\n(.*?\n)\n", SESSION, re.DOTALL))
-    (shown,) = re.findall(r"\$ tidemark try .*?\n(.*)", SESSION, re.DOTALL)
-    page = tmp_path / "page_of_rules.py"  # a module of one process has a name of its own
-    page.write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    arguments: list[Any] = ["try", str(page)]
-    for name, records in files.items():
-        Path(name).write_text(records)
-        arguments += ["--input", f"{name.partition('.')[0]}={name}"]
-
-    assert not app(arguments, standalone_mode=False)
-    printed = capsys.readouterr().out.splitlines()
-    lines = [line for line in shown.splitlines() if line != "..."]
-    assert len(lines) == 2
-    assert lines == [line for line in printed if line in lines]
+def test_the_command_prints_what_the_page_shows(shown_and_printed):
+    shown, printed = shown_and_printed("rules", MODULE, SESSION)
+    assert len(shown) == 2
+    assert shown == printed
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.kafka.pipelines.pops import build
 from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Stack, duplicates, last_panes, move, wait_until
+from tests.patience import PATIENCE_S
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
 from tidemark.runtime.client import clients, topics
@@ -113,7 +114,7 @@ def _drop_metadata(stack: Stack) -> None:
             "group.id": f"{stack.name}.ingest",
         }
     )
-    (committed,) = consumer.committed([TopicPartition(stack.raw, 0)], timeout=60)
+    (committed,) = consumer.committed([TopicPartition(stack.raw, 0)], timeout=PATIENCE_S)
     assert committed.metadata
     consumer.commit(offsets=[TopicPartition(stack.raw, 0, committed.offset)], asynchronous=False)
     consumer.close()

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.plan.deployments import deployed
 from tidemark import Pipeline, bounded, col, count, tumbling
 from tidemark import sum as total
 from tidemark.plan.changes import chain_changes, changes
 from tidemark.plan.physical import Plan
 from tidemark.plan.placement import placed
 from tidemark.plan.program import Program, decode_program, encode_program, program_of
-from tidemark.plan.recording import recorded_after
 from tidemark.runtime.client.recorded_program import refusal
 
 
@@ -48,9 +48,7 @@ def record(*deployments: Sequence[Reader]) -> Program:
     """Return the record after deployments that are accepted."""
     found = program_of(planned(*deployments[0]))
     for readers in deployments[1:]:
-        program = program_of(placed(planned(*readers), found))
-        assert changes(found, program) == []
-        found = recorded_after(found, program)
+        _, found = deployed(found, planned(*readers))
     return decode_program(encode_program(found))
 
 

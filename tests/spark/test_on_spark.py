@@ -10,6 +10,7 @@ import pytest
 
 from tests.kafka.support.stack import Replica, Stack, last_panes, move, wait_until
 from tests.spark.support.live import caught_up
+from tests.spark.support.replayed import claimed, work_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.spark.replay.jobs import diff
 from tidemark.spark.services.driver import MicroBatchDriver, release
@@ -99,8 +100,7 @@ def test_a_pipeline_moves_between_services_and_spark_and_is_killed_there(broker,
         both(stacks, 23, 3)
         refused(stack, "ingest", "windowing")
 
-        second = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-        second.claim()
+        second = claimed(stack)
         await_more(stack, "results of the second driver", lambda: second.batch(spark))
         release(stack.config, stack.plan)
 
@@ -145,15 +145,9 @@ def test_a_driver_that_is_stopped_while_it_starts_gives_back_what_a_killed_one_h
 def test_a_source_that_is_silent_on_spark_lets_windows_close(broker, sessions, spark, monkeypatch):
     monkeypatch.setenv("TEST_IDLE_AFTER", "1s")
     with Stack(broker, "silent", 2) as stack:
-        driver = MicroBatchDriver(stack.config, stack.admin, stack.plan, with_ingest=True)
-        driver.claim()
+        driver = claimed(stack)
         stack.produce((0, None, move("ada", at)) for at in range(0, 60_000, 2_000))
-
-        def closed() -> bool:
-            driver.batch(spark)
-            return len(stack.results("pops")) == 6
-
-        wait_until(closed, "the last window")
+        work_until(driver, spark, lambda: len(stack.results("pops")) == 6, "the last window")
         release(stack.config, stack.plan)
         result = diff(stack.config, stack.plan, sessions, 1, from_raw=True)
 

@@ -1,6 +1,5 @@
 """Sources that wait for each other, and new ones, where ingest is Spark's."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,23 +10,15 @@ from tests.kafka.support.stack import Stack, wait_until
 from tests.kafka.support.ticks import T0, panes, segments, tick, ticks
 from tests.kafka.support.topics import counted, created, send
 from tests.spark.support.live import caught_up
-from tests.spark.support.replayed import claimed
+from tests.spark.support.replayed import claimed, work_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
 from tidemark.runtime.client import topics
 from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.replay.jobs import diff
-from tidemark.spark.services.driver import MicroBatchDriver, release
+from tidemark.spark.services.driver import release
 from tidemark.spark.services.ingest_driver import IngestDriver
-
-
-def work_until(driver: MicroBatchDriver, spark, happened: Callable[[], bool], what: str) -> None:
-    def there() -> bool:
-        driver.batch(spark)
-        return happened()
-
-    wait_until(there, what)
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tests.oracles.aligned import LateRow, Pane, Run
-from tests.oracles.clock import Judged
+from tests.oracles.clock import Judged, RowId
 from tests.support.logs import COLUMNS
 from tests.support.stores import stores
 from tidemark.core.aggregates import constructors as aggregates
@@ -156,22 +156,16 @@ def run(
     pane: Any = Pane,
 ) -> Run:
     """Run a log, then the end of input; with incidents where given, and panes as ``pane``."""
-    happen = incidents or Incidents()
-    task, made = Task(operator, happen.store), Run()
-    key = operator.inputs[0].key
-    for step, segment in enumerate(segments):
-        output = task.step(segment)
+    made, key = Run(), operator.inputs[0].key
+    *steps, (end, _) = outputs(operator, segments, incidents)
+    for output, clock_ms in steps:
         made.steps.append(panes(output["panes"], key, pane))
         made.late += [late_row(row) for row in output["late"].iter_rows(named=True)]
         made.rows += output.rows
         assert output.late == output["late"].height
-        made.clocks.append(task.clocks.clock_ms)
+        made.clocks.append(clock_ms)
         assert output.accepted + output.late == output.rows
-        task.meet(happen, step)
-    if happen.moves:
-        task.restart()
-    output = task.finish()
-    made.steps.append(panes(output["panes"].drop("end_of_input"), key, pane))
+    made.steps.append(panes(end["panes"].drop("end_of_input"), key, pane))
     return made
 
 
@@ -208,6 +202,11 @@ def panes(frame: pl.DataFrame, key: Sequence[str], pane: Any = Pane) -> list[Any
     """Read a frame of panes, checking that it has just the columns it should."""
     assert tuple(frame.columns) == (*key, *pane._fields[1:])
     return [pane(*row) for row in frame.iter_rows()]
+
+
+def place(row: Mapping[str, Any]) -> RowId:
+    """Return the raw identity of one line of a frame."""
+    return row[SOURCE], row[OFFSET], row[SUB_ROW]
 
 
 def late_row(row: Mapping[str, Any]) -> LateRow:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.chaos.joining import Join, join_name, joins_of
 from tests.chaos.judging.chains import Log, operator_of
-from tests.chaos.judging.log_rows import rows_of_input
+from tests.chaos.judging.rows import differing, published_id, rows_of_input, rows_published
 from tests.chaos.pipelines import END, TOPICS
 from tests.chaos.recorded import Recorded
 from tests.oracles import broadcast_join, window_join
@@ -16,8 +16,6 @@ from tests.oracles.join import Joined, JoinRun, gathered, joined
 from tests.oracles.table_join import answered_at_the_end
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan
-from tidemark.runtime.keyed.encoders import encoder_of
-from tidemark.testing.in_process import decoded
 
 Published = dict[str, Any]
 
@@ -42,22 +40,23 @@ class JudgedJoin:
                 for key in {row.key for row in self._rows.values()}
             ]
         self.results: list[Joined] = [each for run in runs for each in run.standing]
-        self._late = Counter((each.side, *each.row[:2]) for run in runs for each in run.rejected)
+        self._late = Counter((each.side, each.row) for run in runs for each in run.rejected)
 
     def differences(self, recorded: Recorded) -> Iterator[str]:
         """Yield what differs in the rows that a sink holds at the end, and in the late rows."""
         wanted = Counter(map(self._shown, self.results))
         got = Counter(tuple(map(row.get, _SHOWN)) for row in self._held(recorded))
         yield from differing(self.operator.results.topic, got, wanted)
-        late: Counter[Any] = Counter()
-        for side in SIDES:
-            for row in _decoded(self.operator, f"late-{side}", recorded):
-                late[side, f"{row['topic']}/{row['partition']}", row["offset"]] += 1
+        late = Counter(
+            (side, published_id(row))
+            for side in SIDES
+            for row in rows_published(self.operator.port(f"late-{side}"), recorded)
+        )
         yield from differing(f"late rows of {self._name}", late, self._late)
 
     def _held(self, recorded: Recorded) -> Iterable[Published]:
         rows: dict[str, Published] = {}
-        for row in _decoded(self.operator, "rows", recorded):
+        for row in rows_published(self.operator.results, recorded):
             if row.get("retracted"):
                 del rows[row["_id"]]
             elif row["key"] != END:
@@ -114,16 +113,3 @@ def judged_joins(
     for number, join in enumerate(joins_of(joins)):
         log = operator_of(plan, join_name(number)).log
         yield JudgedJoin(plan, number, join, wanted[log])
-
-
-def _decoded(plan: OperatorPlan, port: str, recorded: Recorded) -> list[Published]:
-    each = plan.port(port)
-    return decoded(encoder_of(each), recorded.values(each.topic))
-
-
-def differing(name: str, got: Counter[Any], wanted: Counter[Any]) -> Iterator[str]:
-    """Yield what a topic lacks, and what it must not have."""
-    for what, differ in (("lacks", wanted - got), ("must not have", got - wanted)):
-        if differ:
-            first = min(differ, key=repr)
-            yield f"{name}: {differ.total()} of {wanted.total()} differ; it {what} {first}"

@@ -24,6 +24,7 @@ from tests.chaos.judging.chains import Log, Stages, chains
 from tests.chaos.judging.joins import judged_joins
 from tests.chaos.judging.patterns import pattern_differences
 from tests.chaos.judging.results import first_difference, results
+from tests.chaos.judging.rows import rows_published
 from tests.chaos.pipelines import END, FROM_RAW
 from tests.chaos.recorded import Message, RawRecord, Recorded
 from tests.chaos.records import Record
@@ -293,7 +294,7 @@ def _finals(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
 
 def _of_chain(plan: OperatorPlan, wanted: set[Result], recorded: Recorded) -> Iterator[str]:
     topic = plan.results.topic
-    held = _held(plan, decoded(encoder_of(plan.results), recorded.values(topic)))
+    held = _held(plan, rows_published(plan.results, recorded))
     got = {_result(pane): pane for pane in held.values()}
     differ = wanted ^ got.keys()
     if differ:

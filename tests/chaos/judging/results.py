@@ -6,13 +6,13 @@ from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from tests.chaos.judging.chains import Log
+from tests.chaos.judging.rows import rows_published
 from tests.chaos.recorded import Message, Recorded
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.time.segment import Segment
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
 from tidemark.runtime.keyed.encoders import encoder_of
-from tidemark.testing.in_process import decoded
 
 NAMES = ("revision", "timing", "retracted")
 """What, with the window, names a pane."""
@@ -35,8 +35,10 @@ def results(plan: OperatorPlan, log: Log, recorded: Recorded) -> Iterator[str]:
     panes_port = plan.results
     if not panes_port.topic:
         return
-    panes = decoded(encoder_of(panes_port), recorded.values(panes_port.topic))
-    names = Counter(tuple(map(pane.get, (*panes_port.port.identity, *NAMES))) for pane in panes)
+    names = Counter(
+        tuple(map(pane.get, (*panes_port.port.identity, *NAMES)))
+        for pane in rows_published(panes_port, recorded)
+    )
     yield from (f"{panes_port.topic}: {n} times {name}" for name, n in names.items() if n > 1)
 
 

@@ -42,7 +42,7 @@ def segments_of(recorded: Recorded, at: Partition) -> list[Segment]:
 
 
 def run_in_process(name: str, **options: Any) -> Run:
-    """Return a run in one process, whose logs are not cut as on a broker."""
+    """Return a run in one process; a broker would cut its logs in other places."""
     sent = draw_records(random.Random(4), 300, {"moves": (0, 1), "visits": (0, 1)})
     done: Counter[Partition] = Counter()
     run = InProcess(build(name, (), **options), raw_partitions=2)

@@ -1,6 +1,6 @@
 """The judge finds nothing in right runs of patterns, and everything that is wrong in them.
 
-A run is made in one process, whose logs are not cut as on a broker.
+A run is made in one process.  A broker would cut its logs in other places.
 """
 
 from dataclasses import replace

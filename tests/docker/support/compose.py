@@ -5,8 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +152,3 @@ def run(
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=cwd, env=env)
     assert done.returncode == 0, f"{' '.join(words)}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
     return done.stdout + (done.stderr if errors else "")
-
-
-def wait_until(happened: Callable[[], bool], what: str) -> None:
-    """Wait, and say what did not come."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline_s, f"{what} did not come in {PATIENCE_S:.0f} s"
-        time.sleep(0.5)

@@ -3,7 +3,6 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 from tests.kafka.pipelines.chains import ruled
@@ -11,7 +10,7 @@ from tests.kafka.support.stack import Stack
 from tidemark.core.operators.ports import ROWS
 from tidemark.local.run import LocalRun
 
-START_MS = 1_700_000_000_000
+START_MS, LONG_MS = 1_700_000_000_000, 120_000
 SPLIT = 2
 """Partitions of each raw topic."""
 
@@ -22,16 +21,11 @@ Found = dict[str, Counter[tuple[Any, ...]]]
 
 def read_values(seed: int, number: int = 300) -> list[bytes]:
     """Return readings of two minutes, in the order of time."""
+    draw = random.Random(seed)
     return [
         reading(f"m{draw.randrange(12)}", at_ms, draw.choice(_KINDS), draw.randrange(100))
-        for draw, at_ms in _times(seed, number)
+        for at_ms in range(0, LONG_MS, LONG_MS // number)
     ]
-
-
-def _times(seed: int, number: int) -> Iterator[tuple[random.Random, int]]:
-    """Yield times that are spread over two minutes, each with what draws the values."""
-    draw = random.Random(seed)
-    return ((draw, index * 120_000 // number) for index in range(number))
 
 
 def reading(machine: str, at_ms: int, kind: str = "heat", value: int = 0) -> bytes:
@@ -40,6 +34,7 @@ def reading(machine: str, at_ms: int, kind: str = "heat", value: int = 0) -> byt
 
 def rule_values(seed: int, number: int = 40) -> list[bytes]:
     """Return rules of two minutes in the order of time; some replace or end earlier ones."""
+    draw = random.Random(seed)
     return [
         rule(
             f"r{draw.randrange(6)}",
@@ -48,7 +43,7 @@ def rule_values(seed: int, number: int = 40) -> list[bytes]:
             draw.randrange(100),
             draw.choice("uuuud"),
         )
-        for draw, at_ms in _times(seed, number)
+        for at_ms in range(0, LONG_MS, LONG_MS // number)
     ]
 
 
@@ -88,7 +83,7 @@ def on_kafka(stack: Stack) -> Found:
 
 
 def shown(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    """Return the values of results, each of which is there once."""
+    """Return the values of results; each is there once."""
     assert len({row["_id"] for row in rows}) == len(rows)
     return Counter(
         tuple(row.get(name) for name in _VALUES) for row in rows if row["machine"] != "end"

@@ -10,7 +10,7 @@ from tests.kafka.support.stack import Stack
 from tidemark.core.operators.ports import ROWS
 from tidemark.local.run import LocalRun
 
-START_MS = 1_700_000_000_000
+START_MS, LONG_MS = 1_700_000_000_000, 120_000
 NAMES = ("found", "nearly")
 _VALUES = ("_id", "room", "rule", "since", "until", "a", "rows", "_event_time_ms")
 Found = dict[str, Counter[tuple[Any, ...]]]
@@ -20,8 +20,8 @@ def read_values(seed: int, number: int = 400) -> list[bytes]:
     """Return readings of two minutes, in the order of time."""
     draw = random.Random(seed)
     return [
-        reading(f"r{draw.randrange(8)}", index * 120_000 // number, draw.randrange(100))
-        for index in range(number)
+        reading(f"r{draw.randrange(8)}", at_ms, draw.randrange(100))
+        for at_ms in range(0, LONG_MS, LONG_MS // number)
     ]
 
 
@@ -33,14 +33,17 @@ def rule_values(seed: int, number: int = 30) -> list[bytes]:
     """Return rules of two minutes in the order of time; some end or replace rules, some are bad."""
     draw = random.Random(seed)
     return [
-        rule(f"p{draw.randrange(4)}", index * 120_000 // number, _text(draw))
-        for index in range(number)
+        rule(f"p{draw.randrange(4)}", at_ms, _text(draw))
+        for at_ms in range(0, LONG_MS, LONG_MS // number)
     ]
 
 
 def rule(name: str, at_ms: int, text: str = "") -> bytes:
     return json.dumps({"id": name, "at": START_MS + at_ms, "rule": text}).encode()
 
+
+READINGS_END, RULES_END = reading("end", 400_000), rule("end", 400_000)
+"""What lets the clock pass all other records."""
 
 BAD = '{"version": 1, "within": "5s", "steps": [{"name": "a", "where": "height > 1"}]}'
 
@@ -59,17 +62,11 @@ def produced(stack: Stack, topic: str, values: list[bytes]) -> None:
     stack.produce([(0, None, value) for value in values], f"{stack.name}-{topic}")
 
 
-def ended(stack: Stack) -> None:
-    """Write what lets the clock pass all other records."""
-    produced(stack, "readings", [reading("end", 400_000)])
-    produced(stack, "rules", [rule("end", 400_000)])
-
-
 def in_process(name: str, readings: list[bytes], rules: list[bytes]) -> tuple[Found, set[Any]]:
     """Return what one process finds, and the first rows of what the ends of rules drop."""
     run = LocalRun(rule_matches.build(name).plan())
-    ends = [reading("end", 400_000)], [rule("end", 400_000)]
-    list(run.run({f"{name}-readings": readings + ends[0], f"{name}-rules": rules + ends[1]}))
+    inputs = {"readings": [*readings, READINGS_END], "rules": [*rules, RULES_END]}
+    list(run.run({f"{name}-{topic}": values for topic, values in inputs.items()}))
     results = {each: run.published[each] for each in NAMES}
     late = results["found"].every("late")
     return (

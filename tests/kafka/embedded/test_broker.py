@@ -5,13 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.kafka.support.stack import wait_until
 from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import Broker, is_free
 from tidemark.errors import ConfigurationError
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_broker_answers_and_creates_no_topic_unasked(broker):
     admin = AdminClient({"bootstrap.servers": broker})
 
-    cluster = admin.list_topics("nobody-made-this", timeout=60)
+    cluster = admin.list_topics("nobody-made-this", timeout=PATIENCE_S)
 
     assert [str(node) for node in cluster.brokers.values()] == [f"{broker}/1"]
     assert cluster.topics["nobody-made-this"].error is not None
@@ -40,7 +40,11 @@ def test_a_stopped_broker_leaves_no_process_and_no_port_and_its_data_starts_agai
     assert is_free(port)
 
     with Broker(tmp_path) as broker:
-        topics = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=60).topics
+        topics = (
+            AdminClient({"bootstrap.servers": broker.address})
+            .list_topics(timeout=PATIENCE_S)
+            .topics
+        )
         assert "moves" in topics
 
 
@@ -60,7 +64,7 @@ def test_a_broker_does_not_outlive_a_killed_owner(tmp_path):
         pid = int(owner.stdout.readline())
         owner.send_signal(signal.SIGKILL)
     if sys.platform == "linux":
-        assert eventually(lambda: not exists(pid))
+        wait_until(lambda: not exists(pid), "the end of the broker")
     else:
         os.kill(pid, signal.SIGTERM)
 
@@ -126,7 +130,7 @@ def test_records_given_to_the_console_producer_come_out_again(broker):
         values.extend(each.value() or b"" for each in consumer.consume(2, 0.1))
         return len(values) == 2
 
-    assert eventually(are_there)
+    wait_until(are_there, "both records")
     consumer.close()
     assert sorted(values) == [b'{"a": 1}', b'{"a": 2}']
     assert "by-hand" in run("kafka-topics", broker, "--list")
@@ -148,7 +152,7 @@ def test_a_tool_without_an_address_needs_a_running_stack(tmp_path):
 
 def create(address, topic):
     admin = AdminClient({"bootstrap.servers": address})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(PATIENCE_S)
 
 
 def run(tool, address, *arguments, text=""):
@@ -168,12 +172,3 @@ def exists(pid):
     except ProcessLookupError:
         return False
     return True
-
-
-def eventually(condition, within_s=PATIENCE_S):
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False

@@ -7,13 +7,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.kafka.support.stack import wait_until
 from tidemark.embedded import stack
 from tidemark.embedded.broker import is_free
 from tidemark.embedded.state import running_stack
@@ -44,10 +43,7 @@ def test_up_again_changes_nothing(folder):
 
 
 def test_services_tell_whether_they_are_ready(folder):
-    deadline = time.monotonic() + PATIENCE_S
-    while set(stack.readiness(folder).values()) != {"ready"}:
-        assert time.monotonic() < deadline, stack.readiness(folder)
-        time.sleep(0.2)
+    wait_until(lambda: set(stack.readiness(folder).values()) == {"ready"}, "all services")
     assert set(stack.readiness(folder)) == {"ingest", "sessions", "sink", "windowing"}
 
 
@@ -61,10 +57,7 @@ def test_a_killed_service_runs_again(folder, service):
     killed = pid(folder, service)
     os.kill(killed, signal.SIGKILL)
 
-    deadline = time.monotonic() + PATIENCE_S
-    while pid(folder, service) in (0, killed):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: pid(folder, service) not in (0, killed), f"{service} again")
 
 
 def test_moves_typed_into_the_console_producer_come_out_of_the_console_consumer(folder):
@@ -88,10 +81,7 @@ def test_moves_typed_into_the_console_producer_come_out_of_the_console_consumer(
     row = ("alice", "2026-03-02T08:00:00.000Z", 1, 3)
     query = "SELECT player, window_start, pops, score FROM pops_per_minute"
     with closing(sqlite3.connect(folder / "game.db")) as database:
-        deadline = time.monotonic() + PATIENCE_S
-        while row not in database.execute(query).fetchall():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: row in database.execute(query).fetchall(), "the row")
 
 
 def test_down_leaves_no_process_and_no_port_and_twice_is_once(folder):

@@ -3,11 +3,10 @@
 import os
 import signal
 import sys
-import time
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.kafka.support.stack import wait_until
 from tidemark.embedded.supervision import Program, Supervision
 from tidemark.errors import ConfigurationError
 
@@ -34,10 +33,7 @@ def test_a_killed_process_is_started_again(supervise):
     killed = pid(supervision)
     os.kill(killed, signal.SIGKILL)
 
-    deadline = time.monotonic() + PATIENCE_S
-    while pid(supervision) in (0, killed):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: pid(supervision) not in (0, killed), "the process again")
 
 
 def test_a_process_that_ends_at_once_is_reported_with_its_last_words(supervise):

@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -34,17 +35,16 @@ def test_kills_between_the_portions_of_a_segment_lose_and_double_nothing(broker)
         sequences = [0]
         for _ in range(KILLS):  # each after a commit of its own, wherever that is
             stack.start("windowing")
-            wait_until(
-                lambda: (
-                    _runs(stack) and (_progress(stack).sequence > sequences[-1] or _is_done(stack))
-                ),
+            _await_of_windowing(
+                stack,
+                lambda: _progress(stack).sequence > sequences[-1] or _is_done(stack),
                 "work",
             )
             time.sleep(rng.uniform(0, 2))
             stack.kill("windowing")
             sequences.append(_progress(stack).sequence)
         stack.start("windowing")
-        wait_until(lambda: _runs(stack) and _is_done(stack), "all results")
+        _await_of_windowing(stack, lambda: _is_done(stack), "all results")
         stack.kill("windowing")
         within = len(set(sequences))
         assert within > 2, f"commits after each kill: {sequences}"
@@ -108,11 +108,15 @@ def _log(stack: Stack) -> Partition:
     return Partition(stack.plan.logs[0].topic, 0)
 
 
-def _runs(stack: Stack) -> bool:
-    """Start the service again if it has ended: on a slow machine its transaction is too old."""
-    if stack.process("windowing").poll() is not None:
-        stack.start("windowing")
-    return True
+def _await_of_windowing(stack: Stack, happened: Callable[[], bool], what: str) -> None:
+    """Wait; start windowing again if it ends: on a slow machine its transaction gets too old."""
+
+    def has_happened() -> bool:
+        if stack.process("windowing").poll() is not None:
+            stack.start("windowing")
+        return happened()
+
+    wait_until(has_happened, what)
 
 
 def _progress(stack: Stack) -> LogProgress:

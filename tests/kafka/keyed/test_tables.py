@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from confluent_kafka import Producer
 
 from tests.kafka.pipelines.chains import tabled
-from tests.kafka.support.joins.quotes import (
-    ENDS,
-    answers,
-    deleted,
-    in_process,
-    produced,
-    quote,
-    quoted,
-    trade,
-    traded,
-)
+from tests.kafka.support.joins import market
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.core.time.segment import NEVER_MS, SourceMark
 from tidemark.partition import Partition
@@ -44,12 +34,12 @@ def in_a_transaction(stack: Stack, values: Sequence[bytes]) -> Producer:
 
 def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
     """The end of the topic is in a transaction that is open when the first process is killed."""
-    quotes, trades = quoted(seed=1), traded(seed=2)
-    trade_end, quote_end = ENDS
+    quotes, trades = market.quoted(seed=1), market.traded(seed=2)
+    trade_end, quote_end = market.ENDS
     with Stack(broker, "tabled", module=tabled) as stack:
-        produced(stack, "quotes", quotes[:100])
+        market.produced(stack, "quotes", quotes[:100])
         writer = in_a_transaction(stack, quotes[100:])
-        produced(stack, "trades", [*trades, trade_end])
+        market.produced(stack, "trades", [*trades, trade_end])
         stack.start()
         stack.await_partitions()  # before it, the group may have no coordinator
         wait_until(lambda: _progress(stack).next_offset == 100, "the first part of the table")
@@ -60,10 +50,10 @@ def test_a_table_is_loaded_by_two_processes_one_after_the_other(broker):
         stack.await_partitions()
         writer.commit_transaction()
         wait_until(lambda: _progress(stack).next_offset == len(quotes), "the whole table")
-        produced(stack, "quotes", [quote_end])
-        expected = in_process([*quotes, quote_end], [*trades, trade_end])
+        market.produced(stack, "quotes", [quote_end])
+        expected = market.in_process([*quotes, quote_end], [*trades, trade_end])
         assert any(price is None for *_, price in expected)
-        wait_until(lambda: answers(stack.results("priced")) == expected, "all answers")
+        wait_until(lambda: market.answers(stack.results("priced")) == expected, "all answers")
         assert stack.results("priced.late-right") == stack.results("priced.late-left") == []
         *loaded, last = _marks(stack)
         assert {mark.watermark_ms for mark in loaded} == {NEVER_MS}
@@ -76,19 +66,24 @@ def test_a_record_without_a_value_deletes_its_key_in_a_table(broker):
     with Stack(broker, "unquoted", module=tabled) as stack:
         stack.start()
         stack.await_partitions()
-        produced(stack, "quotes", [quote("a", 0, 1), quote("b", 0, 2)])
-        deleted(stack, b"a", 5_000)
-        deleted(stack, None, 6_000)
-        produced(stack, "quotes", [quote("c", 7_000, 3)])
+        market.produced(stack, "quotes", [market.quote("a", 0, 1), market.quote("b", 0, 2)])
+        market.deleted(stack, b"a", 5_000)
+        market.deleted(stack, None, 6_000)
+        market.produced(stack, "quotes", [market.quote("c", 7_000, 3)])
         wait_until(lambda: len(stack.committed("unquoted.dead-letters")) == 1, "the dead letter")
         stack.kill("ingest", "joins")
         stack.start("ingest", "joins")
-        asked = [trade("a", 4_000), trade("a", 8_000), trade("b", 8_000), trade("c", 8_000)]
-        trade_end, quote_end = ENDS
-        produced(stack, "trades", [*asked, trade_end])
-        produced(stack, "quotes", [quote_end])
+        asked = [
+            market.trade("a", 4_000),
+            market.trade("a", 8_000),
+            market.trade("b", 8_000),
+            market.trade("c", 8_000),
+        ]
+        trade_end, quote_end = market.ENDS
+        market.produced(stack, "trades", [*asked, trade_end])
+        market.produced(stack, "quotes", [quote_end])
         expected = [("a", 4_000, 1), ("a", 8_000, None), ("b", 8_000, 2), ("c", 8_000, 3)]
-        wait_until(lambda: answers(stack.results("priced")) == expected, "all answers")
+        wait_until(lambda: market.answers(stack.results("priced")) == expected, "all answers")
         ((_, letter),) = stack.committed("unquoted.dead-letters")
         found = json.loads(letter or b"")
         assert (found["stage"], found["offset"], found["value"]) == ("tombstone", 3, None)

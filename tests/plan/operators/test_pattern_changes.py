@@ -1,6 +1,6 @@
 """Patterns that come, go and change between deployments: docs/operations.md, "Changing a pipeline".
 
-Which changes the state of a pattern survives is in tests/language/test_patterns.py.
+Which changes the state of a pattern survives is in tests/language/patterns/test_patterns.py.
 """
 
 from tests.plan.deployments import deployed, record_of

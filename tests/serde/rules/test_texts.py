@@ -5,6 +5,7 @@ import json
 import polars as pl
 import pytest
 
+from tests.support.patterns.rule_texts import HOT, SMOKE, text
 from tidemark.errors import PipelineError
 from tidemark.serde.rules.condition_text import condition_of
 from tidemark.serde.rules.document import pattern_of
@@ -14,8 +15,6 @@ ROWS = pl.DataFrame(
     {"kind": ["a", None], "at": [10, 20], "celsius": [81.0, 5.0], "small": [100, 1]}, schema=COLUMNS
 )
 HOUR_MS = 3_600_000
-HOT = {"name": "hot", "where": "celsius > 80"}
-SMOKE = {"name": "smoke", "where": "kind == 'smoke'"}
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,6 @@ def test_other_conditions_are_refused(condition, message):
     with pytest.raises(PipelineError) as refusal:
         condition_of(condition, COLUMNS)
     assert message in str(refusal.value)
-
-
-def text(*steps, within="10m", **members):
-    return json.dumps({"version": 1, "within": within, "steps": steps or [HOT, SMOKE], **members})
 
 
 def test_a_rule_says_all_that_a_pattern_says():

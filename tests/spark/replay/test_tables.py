@@ -7,7 +7,7 @@ import pytest
 
 from tests.kafka.ingest import users
 from tests.kafka.pipelines.chains import named, tabled
-from tests.kafka.support.joins.quotes import (
+from tests.kafka.support.joins.market import (
     ENDS,
     answers,
     deleted,

@@ -22,7 +22,7 @@ from tests.kafka.support.chains import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.home import spark_home
-from tests.spark.support.replayed import claimed
+from tests.spark.support.replayed import claimed, work_until
 from tidemark.commands.replay_view import diff_lines
 from tidemark.errors import StateError
 from tidemark.partition import Partition
@@ -52,11 +52,7 @@ def stack_of(broker: str, name: str, options: Mapping[str, Any] = OPTIONS, /, **
 def work_until_equal(
     driver: MicroBatchDriver, spark, stack: Stack, expected: Mapping[str, Any]
 ) -> None:
-    def equal() -> bool:
-        driver.batch(spark)
-        return on_kafka(stack) == expected
-
-    wait_until(equal, f"the results of {stack.name}")
+    work_until(driver, spark, lambda: on_kafka(stack) == expected, f"the results of {stack.name}")
     await_equal(stack, expected)
 
 

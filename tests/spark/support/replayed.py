@@ -21,6 +21,24 @@ def claimed(stack: Stack) -> MicroBatchDriver:
     return driver
 
 
+def work_until(
+    driver: MicroBatchDriver, spark: SparkSession, happened: Callable[[], bool], what: str
+) -> None:
+    """Let a driver make micro-batches until something has happened."""
+
+    def there() -> bool:
+        driver.batch(spark)
+        return happened()
+
+    wait_until(there, what)
+
+
+def released(driver: MicroBatchDriver, spark: SparkSession, stack: Stack) -> None:
+    """Let a driver work until nothing is left, and give the pipeline's offsets back."""
+    wait_until(lambda: not driver.batch(spark), "all marks")
+    release(stack.config, stack.plan)
+
+
 def taken_over_by_spark(
     stack: Stack,
     spark: SparkSession,
@@ -39,14 +57,8 @@ def taken_over_by_spark(
     assert set(stack.stop().values()) == {0}
     driver = claimed(stack)
     produce(stack, next(parts))
-
-    def equal() -> bool:
-        driver.batch(spark)
-        return is_equal()
-
-    wait_until(equal, "the results of Spark")
-    wait_until(lambda: not driver.batch(spark), "all marks")
-    release(stack.config, stack.plan)
+    work_until(driver, spark, is_equal, "the results of Spark")
+    released(driver, spark, stack)
 
 
 def assert_replay_equals(stack: Stack, sessions: Sessions) -> None:

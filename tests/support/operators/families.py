@@ -12,7 +12,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tests.support import toy
-from tests.support.joins import broadcasts, rules
+from tests.support.joins import broadcasts
 from tests.support.logs import COLUMNS, EventLog
 from tests.support.operators import (
     aligned,
@@ -24,12 +24,12 @@ from tests.support.operators import (
     joins,
     late,
     ordered,
-    patterns,
     sessions,
     sliding,
     slots,
     tables,
 )
+from tests.support.patterns import rules, steps
 from tests.support.processing_time import by_clock
 from tests.support.running import AGGREGATION, over
 from tidemark.core.operators.aligned.gap_filled import GapFilled
@@ -291,7 +291,7 @@ FAMILIES: Mapping[str, Family] = {
     "distinct": _family(ordered.distinct, ordered.distincts),
     "scan": _family(ordered.scan, ordered.scans.filter(bool)),
     "late_rows": _late_rows,
-    "pattern": _family(patterns.operator, patterns.specs()),
+    "pattern": _family(steps.operator, steps.specs()),
     "toy": _toy,
     "join": _join(joins.joins()),
     "window_join": _join(joins.window_joins()),

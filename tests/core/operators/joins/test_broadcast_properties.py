@@ -16,7 +16,7 @@ from tests.oracles.broadcast_join import Answer, BroadcastRun, Spec, answered
 from tests.support.joins import broadcasts
 from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
 from tests.support.operators.tables import of_partition, small_runs
-from tests.support.running import Incidents, incidents, late_row, outputs
+from tests.support.running import Incidents, incidents, late_row, outputs, place
 from tidemark.core.operators.joins.broadcast import matcher
 from tidemark.core.operators.joins.broadcast import operator as broadcast_operator
 from tidemark.core.operators.operator import Operator
@@ -57,7 +57,7 @@ def note(made: BroadcastRun, output: Output) -> None:
         if row["@reason"] == "late":
             made.late_left.append(late_row(row))
         else:
-            made.refused.append((row["@source"], row["@offset"], row["@sub_row"]))
+            made.refused.append(place(row))
     made.late_right += [late_row(row) for row in output["late-right"].iter_rows(named=True)]
 
 

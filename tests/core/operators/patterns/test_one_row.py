@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.logs import COLUMNS
-from tests.support.operators.patterns import one_row_specs
+from tests.support.patterns.steps import one_row_specs
 from tidemark.core.operators.patterns.automaton import Automaton
 from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.engines import Engines

@@ -5,15 +5,15 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.oracles.pattern import Result, run_pattern
+from tests.oracles.pattern import run_pattern
 from tests.support.logs import cut_segments, event_logs, raws, recordings
-from tests.support.operators.patterns import one_row_specs, operator, specs
-from tests.support.running import incidents, late_row, outputs
+from tests.support.patterns.found import by_step, in_any_order, result_of
+from tests.support.patterns.steps import one_row_specs, operator, specs
+from tests.support.running import incidents, late_row, outputs, place
 from tidemark.core.operators.patterns.conditions import Conditions
 from tidemark.core.operators.patterns.near import NOTHING_NEAR
 from tidemark.core.operators.patterns.operator import TIMEOUTS
 from tidemark.core.operators.ports import LATE, REASON, ROWS
-from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 
 def results(frame):
@@ -24,17 +24,7 @@ def results(frame):
         assert len(row["values"]) == row["n"]
         ends = (row["values"][0], row["values"][-1]) if of_step else (None, None)
         assert ends == (row["first"], row["last"])
-    return [
-        Result(
-            row["key"],
-            tuple(
-                (f"{r['topic']}/{r['partition']}", r["offset"], r["sub_row"], r["step"])
-                for r in row["_rows"]
-            ),
-            row["_event_time_ms"],
-        )
-        for row in frame.iter_rows(named=True)
-    ]
+    return [result_of(row) for row in frame.iter_rows(named=True)]
 
 
 class Made:
@@ -54,22 +44,14 @@ class Made:
             if row[REASON] == "late":
                 self.late.append(late_row(row))
             else:
-                self.refused.append((row[SOURCE], row[OFFSET], row[SUB_ROW]))
+                self.refused.append(place(row))
 
     def by_step(self, expected):
-        """Return expected results by the first step whose clock is later."""
-        steps: list[list[Result]] = [[] for _ in self.clocks]
-        for each in expected:
-            steps[next(n for n, clock in enumerate(self.clocks) if each.at_ms < clock)].append(each)
-        return [sorted(step, key=repr) for step in steps]
+        return by_step(expected, self.clocks, lambda each: each.at_ms)
 
 
 def joined(steps):
     return [each for step in steps for each in step]
-
-
-def in_any_order(steps):
-    return [sorted(step, key=repr) for step in steps]
 
 
 @given(event_logs(), specs() | one_row_specs(), incidents())

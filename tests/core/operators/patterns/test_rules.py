@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import fewer
+from tests.oracles.clock import RowId, row_id
 from tests.oracles.pattern import Result
 from tests.oracles.rules import RulesRules, run_rules
-from tests.support.joins.rules import (
+from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
+from tests.support.operators.tables import of_partition, small_runs
+from tests.support.patterns.found import by_step, in_any_order, result_of
+from tests.support.patterns.rules import (
     BAD,
     DELETED,
     RulesSpec,
@@ -21,15 +25,13 @@ from tests.support.joins.rules import (
     rules_specs,
     with_rules,
 )
-from tests.support.logs import EventLog, cut_segments, event_logs, raws, recordings
-from tests.support.operators.tables import of_partition, small_runs
-from tests.support.running import Incidents, Task, incidents, late_row
+from tests.support.running import Incidents, incidents, late_row, outputs, place
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.output import Output
 from tidemark.core.operators.patterns.rules.operator import LATE_RULES
 from tidemark.core.operators.ports import DEAD, LATE, REASON, ROWS
 from tidemark.core.rows.copies import COPY, in_parts
-from tidemark.core.time.segment import FOREVER_MS, OFFSET, SOURCE, SUB_ROW, Segment
+from tidemark.core.time.segment import Segment
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,16 +48,8 @@ def results(frame: pl.DataFrame) -> list[tuple[str, Result]]:
         steps = [each["step"] for each in row["_rows"]]
         assert (row["n"], row["rows"]) == (steps.count("a"), len(steps))
         assert "b" in steps or row["b"] is None
-        rows = tuple(
-            (f"{r['topic']}/{r['partition']}", r["offset"], r["sub_row"], r["step"])
-            for r in row["_rows"]
-        )
-        found.append((row["rule"], Result(row["key"], rows, row["_event_time_ms"])))
+        found.append((row["rule"], result_of(row)))
     return found
-
-
-def place(row: dict[str, Any]) -> tuple[str, int, int]:
-    return row[SOURCE], row[OFFSET], row[SUB_ROW]
 
 
 class Made:
@@ -64,24 +58,17 @@ class Made:
     def __init__(
         self, operator: Operator, segments: Sequence[Segment], happen: Incidents | None = None
     ) -> None:
-        happen = happen or Incidents()
-        task = Task(operator, happen.store)
         self.results: list[list[tuple[str, Result]]] = []
         self.ids: list[str] = []
-        self.refused: list[tuple[str, int, int]] = []
+        self.refused: list[RowId] = []
         self.ended: list[tuple[str, int, int, str]] = []
         self.late: list[Any] = []
-        self.late_rules: list[tuple[str, int, int]] = []
-        self.dead: list[tuple[str, int, int]] = []
+        self.late_rules: list[RowId] = []
+        self.dead: list[RowId] = []
         self.clocks: list[int] = []
-        for step, segment in enumerate(segments):
-            self.add(task.step(segment))
-            self.clocks.append(task.clocks.clock_ms)
-            task.meet(happen, step)
-        if happen.moves:
-            task.restart()
-        self.add(task.finish())
-        self.clocks.append(FOREVER_MS)
+        for output, clock_ms in outputs(operator, segments, happen):
+            self.add(output)
+            self.clocks.append(clock_ms)
 
     def add(self, output: Output) -> None:
         self.results.append(results(output[ROWS]))
@@ -99,12 +86,7 @@ class Made:
             self.dead.append(place(row))
 
     def by_step(self, expected: Sequence[tuple[str, Result]]) -> list[list[tuple[str, Result]]]:
-        """Return expected results by the first step whose clock is later."""
-        steps: list[list[tuple[str, Result]]] = [[] for _ in self.clocks]
-        for each in expected:
-            at_ms = each[1].at_ms
-            steps[next(n for n, clock in enumerate(self.clocks) if at_ms < clock)].append(each)
-        return [sorted(step, key=repr) for step in steps]
+        return by_step(expected, self.clocks, lambda each: each[1].at_ms)
 
     def everything(self) -> tuple[Any, ...]:
         """Return all results in order, and the other rows in none."""
@@ -144,15 +126,13 @@ def test_each_rule_finds_in_its_periods_what_the_oracle_of_its_pattern_finds(
     found = made(spec, log.segments, happen, timeouts=timeouts)
 
     wanted = expected.timeouts if timeouts else expected.matches
-    assert [sorted(step, key=repr) for step in found.results] == found.by_step(wanted)
+    assert in_any_order(found.results) == found.by_step(wanted)
     assert len(set(found.ids)) == len(found.ids)
     assert found.late == expected.late
     assert sorted(found.refused) == sorted(expected.refused)
     assert sorted(found.ended) == sorted(expected.ended)
     assert found.dead == expected.dead
-
-    places = [(row.row.source, row.row.offset, row.row.sub_row) for row in expected.late_rules]
-    assert found.late_rules == places
+    assert found.late_rules == [row_id(late.row) for late in expected.late_rules]
 
 
 @fewer(3)

@@ -1,10 +1,9 @@
 """``match`` with rules as users write it: patterns that come as rows of a table."""
 
-import json
-
 import pytest
 
 from tests.support.mistakes import refused
+from tests.support.patterns.rule_texts import SMOKE, text
 from tidemark import Pipeline, bounded, col, count, sequence, step
 from tidemark import max as largest
 from tidemark.errors import TableTooLargeError
@@ -13,8 +12,6 @@ from tidemark.testing import InProcess, Message
 MINUTE_MS = 60_000
 READING = {"room": str, "kind": str, "at": int, "celsius": float}
 RULE = {"id": str, "at": int, "rule": str}
-HOT = {"name": "hot", "where": "celsius > 80"}
-SMOKE = {"name": "smoke", "where": "kind == 'smoke'"}
 
 
 def house(**options):
@@ -34,10 +31,6 @@ def table(rules, **options):
 def found_of(readings, rules, **options):
     matches = readings.match(table(rules), rule="rule", max_within="1h", **options)
     return matches.select(since="first.at", until="last.at")
-
-
-def text(*steps, within="10m", **members):
-    return json.dumps({"version": 1, "within": within, "steps": steps or [HOT, SMOKE], **members})
 
 
 def rule(minute, rule, name="fire"):

@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from tests.support.logs import COLUMNS
-from tests.support.operators.patterns import NAMES, PatternSpec, Range, StepSpec, specs
+from tests.support.patterns.steps import NAMES, PatternSpec, Range, StepSpec, specs
 from tidemark.core.aggregates.constructors import count
 from tidemark.core.operators.operator import Operator
 from tidemark.core.operators.patterns.pattern import Pattern
