@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from tests.kafka.support.stack import wait_until
 from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import free_port
 
