@@ -43,8 +43,6 @@ def rule(name: str, at_ms: int, text: str = "") -> bytes:
 
 
 READINGS_END, RULES_END = reading("end", 400_000), rule("end", 400_000)
-"""What lets the clock pass all other records."""
-
 BAD = '{"version": 1, "within": "5s", "steps": [{"name": "a", "where": "height > 1"}]}'
 
 
@@ -60,6 +58,12 @@ def _text(draw: random.Random) -> str:
 
 def produced(stack: Stack, topic: str, values: list[bytes]) -> None:
     stack.produce([(0, None, value) for value in values], f"{stack.name}-{topic}")
+
+
+def ended(stack: Stack) -> None:
+    """Write what lets the clock pass all other records."""
+    produced(stack, "readings", [READINGS_END])
+    produced(stack, "rules", [RULES_END])
 
 
 def in_process(name: str, readings: list[bytes], rules: list[bytes]) -> tuple[Found, set[Any]]:

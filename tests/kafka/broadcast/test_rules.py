@@ -4,9 +4,8 @@ import json
 
 from tests.kafka.broadcast.rooms import (
     BAD,
-    READINGS_END,
-    RULES_END,
     dropped,
+    ended,
     in_process,
     on_kafka,
     produced,
@@ -39,8 +38,7 @@ def test_rules_are_killed_and_restored_in_the_middle(broker):
         produced(stack, "readings", next(parts))
         produced(stack, "rules", next(changes))
         stack.start()
-        produced(stack, "readings", [READINGS_END])
-        produced(stack, "rules", [RULES_END])
+        ended(stack)
         wait_until(lambda: on_kafka(stack) == expected, "all matches")
         wait_until(lambda: len(dropped(stack)) == len(ends), "all that rules drop")
         assert set(dropped(stack)) == ends
