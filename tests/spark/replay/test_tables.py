@@ -20,10 +20,9 @@ from tests.kafka.support.joins.market import (
 )
 from tests.kafka.support.stack import Stack, wait_until
 from tests.spark.support.live import caught_up
-from tests.spark.support.replayed import assert_replay_equals, claimed
+from tests.spark.support.replayed import assert_replay_equals, claimed, released, work_until
 from tidemark.runtime.client.recorded_program import replayed_plan
 from tidemark.spark.replay.jobs import ReplayInput, into_live
-from tidemark.spark.services.driver import release
 
 
 def passed(stack: Stack, at_ms: int) -> None:
@@ -55,18 +54,14 @@ def test_services_and_spark_answer_by_a_table_and_its_tombstones(broker, session
         produced(stack, "quotes", [quote_end])
         late = [("s0", 124_000, 7), ("s0", 126_000, None), ("s1", 126_000, 8)]
         expected = sorted([*in_process(quotes, [*trades, trade_end]), *late])
-
-        def equal() -> bool:
-            driver.batch(spark)
-            return answers(stack.results("priced")) == expected
-
-        wait_until(equal, "the answers of Spark", 180)
+        work_until(
+            driver, spark, lambda: answers(stack.results("priced")) == expected, "Spark's answers"
+        )
         assert 0 < len(by_services) < len(trades)
         assert any(price is None for *_, price in expected)
         assert len(stack.results("at-once")) == len(trades) + 4
-        wait_until(lambda: not driver.batch(spark), "all marks", 120)
-        release(stack.config, stack.plan)
-        assert_replay_equals(stack, sessions)
+        released(driver, spark, stack)
+        assert_replay_equals(stack, sessions, from_raw=False)
 
 
 @pytest.mark.long
@@ -116,22 +111,11 @@ def test_spark_loads_a_static_table_and_replays_take_its_recorded_versions(
         assert set(stack.stop().values()) == {0}
         users.write(path, {1: "Anna", 3: "Cy"})
         driver = claimed(stack)
-
-        def loaded() -> bool:
-            driver.batch(spark)
-            return len(users.versions(stack)) == 5
-
-        wait_until(loaded, "the load of Spark", 120)
+        work_until(driver, spark, lambda: len(users.versions(stack)) == 5, "the load of Spark")
         at_ms = int(time.time() * 1_000) + users.HOUR_MS
         users.click(stack, *((user, at_ms + user) for user in (1, 2, 3)), (0, at_ms + 4))
         known += [(3, None), (1, "Anna"), (2, None), (3, "Cy")]
-
-        def equal() -> bool:
-            driver.batch(spark)
-            return users.answers(stack) == known
-
-        wait_until(equal, "the answers of Spark", 180)
-        wait_until(lambda: not driver.batch(spark), "all marks", 120)
-        release(stack.config, stack.plan)
+        work_until(driver, spark, lambda: users.answers(stack) == known, "Spark's answers")
+        released(driver, spark, stack)
         path.unlink()
         assert_replay_equals(stack, sessions)

@@ -61,8 +61,8 @@ def taken_over_by_spark(
     released(driver, spark, stack)
 
 
-def assert_replay_equals(stack: Stack, sessions: Sessions) -> None:
-    """Assert that a replay from raw topics, in slices, gives the results that are there."""
-    plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=True)
-    result = diff(stack.config, plan, sessions, 2, from_raw=True)
+def assert_replay_equals(stack: Stack, sessions: Sessions, *, from_raw: bool = True) -> None:
+    """Assert that a replay in slices, from raw topics or from logs, gives the results there are."""
+    plan = replayed_plan(stack.config, stack.admin, stack.compiled, from_raw=from_raw)
+    result = diff(stack.config, plan, sessions, 2, from_raw=from_raw)
     assert result.equal, "\n".join(diff_lines(result))
