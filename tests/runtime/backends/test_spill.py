@@ -78,6 +78,20 @@ def test_a_block_larger_than_the_budget_goes_to_disk_and_comes_back(store):
     assert stored.frame().equals(frame)
 
 
+def test_a_part_of_a_frame_takes_the_space_of_the_part(store):
+    """Nested texts of a part are views into the buffers of the whole frame."""
+    whole = pl.DataFrame({"rows": [[{"text": f"{n:0>200}"}] for n in range(5_000)]})
+    part = whole[100:110]
+    stored = store.put(0, part)
+    store.put(0, block(1, 60))
+    read = stored.frame()
+
+    assert store.reads == 1
+    assert read.equals(part)
+    views = read.to_arrow(compat_level=pl.CompatLevel.newest())
+    assert views.get_total_buffer_size() < 2 * part.estimated_size()
+
+
 def test_blocks_used_last_stay(store):
     held = [store.put(n, block(n)) for n in range(4)]
     for _ in range(10):

@@ -179,6 +179,11 @@ class SpillingBlocks:
 
 
 def _encoded(frame: pl.DataFrame) -> bytes:
+    """Return a frame as an Arrow IPC stream.
+
+    The newest layout would write views of texts with all the buffers that they point into.  A part
+    of a large frame then takes as much space as the whole, on disk and in memory once it is read.
+    """
     buffer = io.BytesIO()
-    frame.write_ipc_stream(buffer, compression="lz4", compat_level=pl.CompatLevel.newest())
+    frame.write_ipc_stream(buffer, compression="lz4", compat_level=pl.CompatLevel.oldest())
     return buffer.getvalue()
