@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.kafka.support.short_lived_topics import topics_deleted
 from tidemark.embedded.broker import Broker
 from tidemark.runtime.client import clients
 
@@ -33,4 +34,10 @@ def _admin_clients_stay() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clients, "AdminClient", staying)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _topics_are_deleted(request: pytest.FixtureRequest) -> Iterator[None]:
+    with topics_deleted(request):
         yield

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.kafka.pipelines import kinds as pipeline
+from tests.kafka.support.short_lived_topics import topics_deleted
 from tests.kafka.support.stack import Stack
 from tests.kafka.support.visits import visits
 from tests.spark.support.live import RECORDS, Example, caught_up
@@ -30,6 +31,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a running broker."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running.address
+
+
+@pytest.fixture(autouse=True)
+def _topics_are_deleted(request: pytest.FixtureRequest) -> Iterator[None]:
+    with topics_deleted(request):
+        yield
 
 
 @pytest.fixture(scope="session")
