@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from tidemark.errors import ConfigurationError
 from tidemark.runtime.client import broker_probe
+from tidemark.runtime.client.listener import Listener
 from tidemark.runtime.config import Config
 
 CONFIG = Config(bootstrap_servers="broker:9092")
@@ -30,7 +31,7 @@ class Admin:
 
 
 @pytest.fixture
-def check(monkeypatch) -> Callable[[Admin], list[str]]:
+def check(monkeypatch) -> Callable[..., list[str]]:
     now_s = [0.0]
     clock = SimpleNamespace(
         monotonic=lambda: now_s[0], sleep=lambda s: now_s.__setitem__(0, now_s[0] + s)
@@ -38,7 +39,8 @@ def check(monkeypatch) -> Callable[[Admin], list[str]]:
     monkeypatch.setattr(broker_probe, "time", clock)
     reasons: list[str] = []
 
-    def run(admin: Admin) -> list[str]:
+    def run(admin: Admin, listener: Listener = Listener.OTHER) -> list[str]:
+        monkeypatch.setattr(broker_probe, "listener_at", lambda _: listener)
         broker_probe._check_advertised(CONFIG, admin, reasons.append)  # type: ignore[arg-type]
         return reasons
 
@@ -61,3 +63,12 @@ def test_a_broker_that_answers_late_is_waited_for(check):
             "the broker at broker:9092 answers, but advertises 127.0.0.1:1 (Connection refused): "
             "set its advertised.listeners to an address that this machine reaches",
         }
+
+
+def test_a_broker_that_stops_after_its_answer_is_waited_for(check):
+    """It is away for longer than a wrong address is allowed for."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = ("127.0.0.1", server.getsockname()[1])
+        reasons = check(Admin(NOBODY, *[None] * 40, address), Listener.CLOSED)
+    assert len(reasons) == 41
+    assert set(reasons) == {"waiting for a broker at broker:9092: no answer"}

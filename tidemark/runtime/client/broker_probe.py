@@ -132,7 +132,8 @@ def _check_advertised(config: Config, admin: AdminClient, on_wait: OnWait) -> No
     """Raise if no broker can be reached at the address that it advertises.
 
     Once the client knows only such addresses, it may get no answer any more.  The addresses of the
-    last answer count then.
+    last answer count then.  While nothing listens at KAFKA_BOOTSTRAP_SERVERS either, brokers are
+    away, and the time does not count.
     """
     deadline_s = time.monotonic() + _ADVERTISED_S
     addresses: list[tuple[str, int]] = []
@@ -142,7 +143,9 @@ def _check_advertised(config: Config, admin: AdminClient, on_wait: OnWait) -> No
         if addresses and len(closed) < len(addresses):
             return
         reason = f"waiting for a broker at {config.bootstrap_servers}: no answer"
-        if addresses:
+        if not _listens(config):
+            deadline_s = time.monotonic() + _ADVERTISED_S
+        elif addresses:
             reason = (
                 f"the broker at {config.bootstrap_servers} answers, but advertises "
                 f"{', '.join(closed)}: set its advertised.listeners to an address that this "
@@ -153,6 +156,13 @@ def _check_advertised(config: Config, admin: AdminClient, on_wait: OnWait) -> No
         _log.warning("%s", reason)
         on_wait(reason)
         time.sleep(_STEP_S)
+
+
+def _listens(config: Config) -> bool:
+    """Return whether a connection to one of the first addresses is possible."""
+    return any(
+        listener_at(each) is not Listener.CLOSED for each in config.bootstrap_servers.split(",")
+    )
 
 
 def _advertised(admin: AdminClient) -> list[tuple[str, int]]:
