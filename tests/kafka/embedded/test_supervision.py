@@ -17,8 +17,8 @@ SLEEPS = (sys.executable, "-c", "import time; time.sleep(60)")
 def supervise(tmp_path):
     begun = []
 
-    def begin(runs_s=1, **commands):
-        programs = [Program(name, command, runs_s) for name, command in commands.items()]
+    def begin(**commands):
+        programs = [Program(name, command, 1) for name, command in commands.items()]
         begun.append(Supervision.begin(tmp_path, programs, {}, dies_with_us=True))
         return begun[-1]
 
@@ -37,9 +37,9 @@ def test_a_killed_process_is_started_again(supervise):
 
 
 def test_a_process_that_ends_at_once_is_reported_with_its_last_words(supervise):
-    fails = (sys.executable, "-c", "import sys; sys.exit('topic moves does not exist')")
-    # On a loaded machine Python alone may take more than a second to start.
-    supervision = supervise(runs_s=20, service=fails)
+    # A process that runs for two seconds has started, and on a loaded machine Python needs more.
+    fails = ("/bin/sh", "-c", "echo topic moves does not exist >&2; exit 1")
+    supervision = supervise(service=fails)
 
     with pytest.raises(
         ConfigurationError, match=r"^service did not start: topic moves does not exist \(all of it"
