@@ -16,7 +16,10 @@ from tidemark.runtime.client.topics import partition_counts
 
 @contextmanager
 def topics_deleted(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Delete what a test makes on the broker of the process; fixtures of more tests come before."""
+    """Delete the topics that a test makes on the broker of the process.
+
+    The topics of fixtures with a wider scope stay, because pytest sets these fixtures up before.
+    """
     if "broker" not in request.fixturenames:
         yield
         return

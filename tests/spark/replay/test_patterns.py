@@ -17,6 +17,7 @@ def test_services_spark_and_a_hand_over_find_patterns_together(broker, sessions,
     """Each goes on with the partial matches of the one before; a replay gives the same."""
     values = readings(seed=3, number=300)
     expected = in_process("matches-replayed", values, more=True)
+    assert all(expected.values())
     parts = in_parts(values, 3)
     with Stack(broker, "matches-replayed", module=matched, options={"more": True}) as stack:
         taken_over_by_spark(stack, spark, parts, produced, "fires", lambda: True)

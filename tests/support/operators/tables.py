@@ -30,7 +30,7 @@ def _is_deleted(value: int | None) -> bool:
 
 
 def deleted_rows(spec: TableSpec) -> pl.Expr | None:
-    """Return the condition of drawn settings for tombstones, None if there are none."""
+    """Return the condition that makes a row a tombstone, or None if no row is one."""
     return pl.col("value") % 3 == 0 if spec.deleted is _is_deleted else None
 
 
