@@ -2,8 +2,7 @@
 
 Hypothesis draws twelve examples each, the same ones in every run of the same code.  So a run that
 passes here passes elsewhere.  HYPOTHESIS_PROFILE selects others: ``random`` draws thirty new ones,
-and ``thorough`` a thousand, to find what the twelve miss; ``quick`` draws two, for a second version
-of Python, which has to run each line.
+and ``thorough`` a thousand, to find what the twelve miss.
 """
 
 import os
@@ -17,7 +16,6 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 COMMON = settings(deadline=None, suppress_health_check=SLOW)
 
 settings.register_profile("default", COMMON, max_examples=12, derandomize=True)
-settings.register_profile("quick", COMMON, max_examples=2, derandomize=True)
 settings.register_profile("random", COMMON, max_examples=30)
 settings.register_profile("thorough", COMMON, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
