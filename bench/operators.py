@@ -1,4 +1,4 @@
-"""Measure windows, joins and patterns: rows and panes per second, and bytes of state.
+"""Measure windows, joins, patterns and rules: rows and panes per second, and bytes of state.
 
 python -m bench.operators [--rows 1000000] [--segment 20000] [--only sessions]
 
@@ -6,7 +6,7 @@ One core folds rows into count and sum, segment by segment, as a task does.  The
 each segment, 2 s behind.  Sessions and tumbling windows that must be open are opened before; all
 open windows are published after.  Bytes are those of a snapshot before the publication.  Seconds
 are CPU time of the process, which other work on the machine distorts less than wall time.
-joins/kernel.py and patterns/kernel.py say how joins and patterns are measured.
+joins/kernel.py, patterns/kernel.py and patterns/rules.py say how those are measured.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import polars as pl
 from bench.joins import kernel as joins
 from bench.meter import Meter, Numbers, rows_of, segments
 from bench.patterns import kernel as patterns
+from bench.patterns import rules
 from tidemark.core.aggregates import constructors as aggregates
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
@@ -88,6 +89,11 @@ def main() -> None:
     for name, pattern in patterns.cases():
         if name.startswith(asked.only):
             print(patterns.measured(pattern(), asked.rows, asked.segment), flush=True)
+    print("\n| rules | number | µs a row | ms a segment: median, most | results |")
+    print("|---|--:|--:|--:|--:|")
+    for name, case_of_rules in rules.cases():
+        if name.startswith(asked.only):
+            print(rules.measured(case_of_rules(), asked.rows, asked.segment), flush=True)
 
 
 def _cases(count: int) -> Iterator[tuple[str, Callable[[], Case]]]:

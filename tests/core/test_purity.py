@@ -42,6 +42,7 @@ WHOLE_NUMBERS = {
     ("aggregates/quantiles.py", "value"): "counts",
     ("aggregates/quantiles.py", "_ends"): "counts",
     ("operators/sliding/lines.py", "without"): "ROWS, Int64",
+    ("windows/open_bounds.py", "count_from"): "counts of windows",
     ("operators/joins/pairs.py", "require_few"): "counts of pairs",
     ("operators/joins/time_index.py", "_between"): "counts entries of keys",
     ("aggregates/stable_hash.py", "_of_texts"): "counts of words",

@@ -134,11 +134,17 @@ def results(task: OperatorTask, port: str, outputs: list[Output]) -> list[Publis
 
 def test_a_limit_grows_while_results_are_small_and_shrinks_at_once():
     limit = RowLimit(most_rows=1_000, target_bytes=1_000)
-    limit.took(64, 10)
+    limit.took(64, 10, full=True)
     assert limit.rows == 128
-    limit.took(100, 10)
-    assert limit.rows == 128  # the portion was not full
-    limit.took(128, 12_800)
+    limit.took(100, 10, full=False)
+    assert limit.rows == 128
+    limit.took(128, 12_800, full=True)
     assert limit.rows == 10
-    limit.took(1, 1_000_000)
+    limit.took(1, 1_000_000, full=True)
     assert limit.rows == 1
+
+
+def test_a_limit_stays_where_time_alone_made_results_due():
+    limit = RowLimit(most_rows=1_000, target_bytes=1_000)
+    limit.took(0, 1_000_000, full=False)
+    assert limit.rows == 64

@@ -13,11 +13,12 @@ from tests.examples import fewer
 from tests.support.logs import EventLog, event_logs
 from tests.support.operators.families import FAMILIES
 from tests.support.stores import stores
-from tidemark.core.operators.operator import Changes
+from tidemark.core.operators.operator import Changes, State
 from tidemark.core.operators.output import Output
 from tidemark.core.operators.task import OperatorTask
 from tidemark.core.state import blocks, line_table
 from tidemark.core.state.block_store import BlockStore
+from tidemark.core.time.segment import NEVER_MS
 
 
 def as_one(pieces: Sequence[Changes]) -> Changes:
@@ -51,6 +52,18 @@ def assert_equal(got: Output, wanted: Output) -> None:
         assert got[port].equals(frame), port
 
 
+def check_bounds(state: State, *, all_have: bool) -> None:
+    """Check that open windows end after they begin; ``all_have``: whether all have bounds."""
+    found = [*state.open_bounds()]
+    bounded = sum(each.count_from(NEVER_MS) for each in found)
+    assert bounded <= state.open_windows()
+    assert bounded == state.open_windows() or not all_have
+    for each in found:
+        assert each.counts is None or each.counts.size == each.begin_ms.size
+        ends = [each.end_of(place) for place in range(each.begin_ms.size)]
+        assert bool((each.begin_ms <= ends).all())
+
+
 @pytest.fixture(autouse=True, scope="module")
 def small_pieces() -> Iterator[None]:
     """Make snapshots of many pieces, although states are small."""
@@ -72,12 +85,14 @@ def test_changes_in_order_are_the_state(family: str, data: Any, log: EventLog) -
         task.step(segment)
         task.state.validate()
         assert task.state.size_bytes() >= 0
+        check_bounds(task.state, all_have=case.closes and not case.versions)
         changes = task.state.changes()
         assert all(frame.height for frame in changes.values())
         assert task.state.changes() == {}
         told.state.apply(changes)
         told.state.validate()
         assert_same(told.state.snapshot(), task.state.snapshot())
+        assert told.state.open_windows() == task.state.open_windows()
     told.resume(task.clocks.state(), task.next_offset)
     assert_equal(told.finish(), task.finish())
     task.state.purge(task.clock_ms)

@@ -59,6 +59,7 @@ class Case:
         closes: whether time closes all windows.
         forgets: whether the state is empty once time has closed all windows.
         repeats: whether a new window may have the identity of one that the state has forgotten.
+        versions: whether versions of a table count as open windows; they have no bounds.
     """
 
     operator: Operator
@@ -66,6 +67,7 @@ class Case:
     closes: bool = True
     forgets: bool = True
     repeats: bool = False
+    versions: bool = False
 
 
 Family = Callable[[st.DrawFn, EventLog], Case]
@@ -218,12 +220,12 @@ def toy_segment(segment: Segment) -> Segment:
 
 def _table_join(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw rows of one topic joined to versions of another."""
-    return Case(tables.operator(draw(tables.specs())), log.segments)
+    return Case(tables.operator(draw(tables.specs())), log.segments, versions=True)
 
 
 def _broadcast_join(draw: st.DrawFn, log: EventLog) -> Case:
     """Draw rows of one topic joined to the versions of all keys of another."""
-    return Case(broadcasts.operator(draw(broadcasts.specs())), log.segments)
+    return Case(broadcasts.operator(draw(broadcasts.specs())), log.segments, versions=True)
 
 
 def _rules(draw: st.DrawFn, log: EventLog) -> Case:
@@ -231,7 +233,8 @@ def _rules(draw: st.DrawFn, log: EventLog) -> Case:
     spec = draw(rules.rules_specs())
     segments = tuple(rules.with_rules(segment, spec) for segment in log.segments)
     operator = rules.operator(spec, timeouts=draw(st.booleans()))
-    return Case(operator, segments, closes=spec.wait == "event_time", forgets=False)
+    closes = spec.wait == "event_time"
+    return Case(operator, segments, closes, forgets=False, versions=True)
 
 
 def _withdrawing(draw: st.DrawFn, log: EventLog) -> Case:

@@ -3,7 +3,7 @@
 It shows that the rows of several inputs can be taken in portions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -13,6 +13,7 @@ from tidemark.core.operators.ports import APPEND, ROWS, Input, Port, RowTime
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import ORDER
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, SOURCE, SUB_ROW
+from tidemark.core.windows.open_bounds import OpenBounds
 
 _SIDE = "@side"
 _ROW = ("key", "value", EVENT_TIME, SOURCE, OFFSET, SUB_ROW)
@@ -42,6 +43,9 @@ class PairState:
 
     def open_windows(self) -> int:
         return 0
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        return ()
 
     def purge(self, clock_ms: int) -> None:
         pass

@@ -59,7 +59,8 @@ def unflattened(index: Numbers, elements: pl.Series, height: int) -> pl.Series:
     array = elements.to_arrow(compat_level=pl.CompatLevel.oldest())
     lists = pl.from_arrow(pa.LargeListArray.from_arrays(bounds, array))
     assert isinstance(lists, pl.Series)
-    return lists.cast(pl.List(elements.dtype)).alias(elements.name)
+    dtype = pl.List(elements.dtype)
+    return (lists if lists.dtype == dtype else lists.cast(dtype)).alias(elements.name)
 
 
 def structs(fields: pl.DataFrame, values: pl.Series) -> pl.Series:

@@ -12,7 +12,7 @@ from typing import Protocol
 import polars as pl
 
 from tidemark.core.operators.operator import Frames
-from tidemark.core.operators.ports import LATE_BY, ROWS, Port, shown_columns, shown_key
+from tidemark.core.operators.ports import BY_TIME, LATE_BY, ROWS, Port, shown_columns, shown_key
 from tidemark.core.operators.rows import NoState, WithoutState, published_rows, rows_port
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
 from tidemark.core.windows.pane import END, START
@@ -62,7 +62,7 @@ class LateRows(WithoutState):
         # No window has ended for a row before its own time.
         behind = rows.filter(rows[WATERMARK] > rows[EVENT_TIME])
         late = self.judge.late_of(behind).with_columns(
-            pl.lit("late").alias(LATE_REASON), pl.col(WATERMARK).alias(OWN_WATERMARK)
+            pl.lit(BY_TIME).alias(LATE_REASON), pl.col(WATERMARK).alias(OWN_WATERMARK)
         )
         return {ROWS: published_rows(late, list(self._shown), keeps_bytes=True)}
 

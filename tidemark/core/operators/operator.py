@@ -10,7 +10,7 @@ See docs/semantics.md, "A segment acts" and "Batches of segments".
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from tidemark.core.operators.ports import LATE, LATE_BY, OWN, PANES, Input, Port
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.clock import ClockTable, ProcessingClock
 from tidemark.core.time.segment import WATERMARK
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END, START
 
 Changes = Mapping[str, pl.DataFrame]
@@ -55,6 +56,13 @@ class State(Protocol):
         """Return the number of windows of this log partition that rows can still reach.
 
         Windows that all keys share count once.  Other windows count once for each key.
+        """
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of open windows as columns; windows that time never closes have none.
+
+        It loads no blocks: where bounds lie in blocks, a place stands for all windows of a block.
+        Slots load theirs, once after each change: only newest lines say which of them count.
         """
 
     def apply(self, changes: Changes) -> None:
@@ -98,7 +106,7 @@ class Body(ABC):
         """Add rows, by input, to the state; return the rows that they publish at once, by port.
 
         Late rows keep all columns of their input and gain ``start``, ``end`` and ``late_by_ms``; a
-        column ``REASON`` gives the reason if it is not "late".  In a batch, rows and all
+        column ``REASON`` gives the reason if it is not BY_TIME.  In a batch, rows and all
         returned frames have a column SEGMENT.
 
         Raises:
@@ -164,6 +172,10 @@ class Body(ABC):
     def duplicates(self, state: Any) -> int:  # noqa: ARG002 - an ability
         """Return, once, the number of rows that gave no result because they repeat others."""
         return 0
+
+    def active_rules(self, state: Any) -> int | None:  # noqa: ARG002 - an ability
+        """Return the number of rules that count; None without rules."""
+        return None
 
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:  # noqa: B027 - optional
         """Take the processing time of a segment, before its rows; the clock has not moved yet."""

@@ -1,11 +1,12 @@
 """Keyed state of two parts, each with its own frames of changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Protocol
 
 from tidemark.core.operators.operator import Changes
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 class Part(Protocol):
@@ -41,6 +42,10 @@ class PairedState(ABC):
     @abstractmethod
     def open_windows(self) -> int:
         """Return the number of windows that rows can still reach."""
+
+    @abstractmethod
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of open windows."""
 
     def changes(self) -> Changes:
         """Return, once, the changes since the last call."""

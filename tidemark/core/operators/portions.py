@@ -48,10 +48,16 @@ class RowLimit:
         self._target_bytes = target_bytes
         self.rows = min(_FIRST_ROWS, most_rows)
 
-    def took(self, rows: int, results_bytes: int) -> None:
-        """Note the size of the results of some rows; a full portion may grow."""
+    def took(self, rows: int, results_bytes: int, *, full: bool) -> None:
+        """Note the size of the results of some rows.
+
+        ``full``: whether the limit has left rows out; then the next portion may be larger.  No rows
+        say nothing about the size of results: time alone has made them due.
+        """
+        if not rows:
+            return
         fits = rows * self._target_bytes // max(1, results_bytes)
-        most = _GROWTH * self.rows if rows >= self.rows else self.rows
+        most = _GROWTH * self.rows if full else self.rows
         self.rows = max(1, min(fits, most, self._most_rows))
 
 

@@ -49,6 +49,8 @@ Rows may lie up to ``holds_ms`` behind the clock.  Operators that read them acce
 LATE_BY = "late_by_ms"
 REASON = "@reason"
 """Column that says why a row or a pane is refused, or why a row is late, if not by its time."""
+BY_TIME = "late"
+"""The reason of a row that is late by its time; a larger lateness would have saved it."""
 ROW = "row"
 ALL = "@all"
 """Key column of a stream whose rows have one key: an Int8 column of zeros."""
@@ -282,7 +284,7 @@ def failed_port(panes: Port, operator: str) -> Port:
 def _late_columns(late: pl.DataFrame) -> pl.DataFrame:
     """Return ``LATE_COLUMNS`` of an operator's late rows, in the same order of rows."""
     return late.select(
-        (pl.col(REASON) if REASON in late.columns else pl.lit("late")).alias("reason"),
+        (pl.col(REASON) if REASON in late.columns else pl.lit(BY_TIME)).alias("reason"),
         START,
         END,
         LATE_BY,

@@ -4,7 +4,7 @@ See docs/semantics.md, "Rows".  A published row has the columns of its stream, a
 which row it is (``identity_of``) and when it happened (``EVENT_TIME_MS``).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from tidemark.core.rows.byte_text import bytes_as_text, text_types
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, OFFSET, OPERATOR, SOURCE, SUB_ROW
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED
 
 IDENTITY: dict[str, pl.DataType] = {
@@ -135,6 +136,10 @@ class NoState:
     def open_windows(self) -> int:
         """Return 0."""
         return 0
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return no bounds."""
+        return ()
 
     def apply(self, changes: Changes) -> None:
         """Do nothing: there is no piece with content."""

@@ -6,7 +6,7 @@ merging blocks removes older lines.  With ``accumulation="discarding"`` a line a
 partial aggregates of the rows that no pane has shown.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END
 
 TOTAL = "@total"  # rows that count in the window
@@ -148,4 +149,9 @@ class TalliedState(PairedState):
     def open_windows(self) -> int:
         """Return the number of open windows."""
         held: int = self.windows.open_windows()
+        return held
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of open windows."""
+        held: Iterable[OpenBounds] = self.windows.open_bounds()
         return held

@@ -279,7 +279,8 @@ class OperatorTask:
             if taken == span:
                 return some, processed
             output = self._output(some, joined(processed, body.flush(self.state, clock_ms)))
-            self._limit.took(rows, bytes_of(output.frames))
+            is_full = rows >= self._limit.rows  # else its rows had too many results
+            self._limit.took(rows, bytes_of(output.frames), full=is_full)
             yield self._portion(output, number, can_pause=body.can_pause(self.state))
 
     def _time_in_portions(

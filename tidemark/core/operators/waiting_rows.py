@@ -5,7 +5,7 @@ time").  Rows lie in *runs*: blocks that are sorted as a whole, in a store.  Onl
 a run is read to release rows.  Runs of similar size are merged, as in log-structured merge trees.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from operator import itemgetter
@@ -15,7 +15,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Changes, missed
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
-from tidemark.core.state.blocks import conformed, in_one_chunk, size_tier
+from tidemark.core.state.blocks import conformed, in_one_chunk, lines_at, size_tier
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import (
@@ -27,6 +27,7 @@ from tidemark.core.time.segment import (
     SUB_ROW,
     WATERMARK,
 )
+from tidemark.core.windows.open_bounds import OpenBounds
 
 HELD, RELEASED = "held", "released"
 """Frames of changes: rows that wait, and the clock that released those before it.
@@ -107,6 +108,14 @@ class _Run:
         """Yield each block with its last event time."""
         return zip(self.last_ms, self.blocks, strict=True)
 
+    def counts(self) -> Iterator[tuple[int, int]]:
+        """Yield event times of rows that wait, with numbers of rows; see ``open_bounds``."""
+        yield self.next_ms, 1
+        left = -1 - self.begin
+        for last_ms, block in self.timed():
+            yield last_ms, block.height + left
+            left = 0
+
     def frames(self) -> Iterator[pl.DataFrame]:
         """Yield the rows that wait; each block is loaded when it is its turn."""
         return _frames(tuple(self.blocks), self.begin)
@@ -154,6 +163,16 @@ class WaitingRows:
     def __len__(self) -> int:
         """Return the number of rows that wait."""
         return sum(run.height for run in self._runs)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return when rows wait: from their event time until that time is late.
+
+        The first row of a run has a place.  The other rows of a block count as its last row.
+        """
+        found = [each for run in self._runs for each in run.counts()]
+        times_ms, counts = np.array(found, np.int64).reshape(-1, 2).T
+        lateness_ms = self._judge.allowed_lateness_ms
+        return [OpenBounds(times_ms, lambda place: int(times_ms[place]) + lateness_ms, counts)]
 
     def take(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Let rows wait; return those that W has passed, as late rows.
@@ -236,12 +255,16 @@ class WaitingRows:
         made: dict[str, pl.DataFrame] = {}
         if self._has_released:
             made[RELEASED] = pl.DataFrame({_CLOCK: [self._released_ms]})
-        waits = pl.col(EVENT_TIME) >= self._released_ms
-        fresh = [part for rows in self._fresh if (part := rows.filter(waits)).height]
+        fresh = [part for rows in self._fresh if (part := self._waiting(rows)).height]
         if fresh:
             made[HELD] = pl.concat(fresh)
         self._fresh, self._has_released = [], False
         return made
+
+    def _waiting(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows that the clock has not released."""
+        waits = np.flatnonzero(rows[EVENT_TIME].to_numpy() >= self._released_ms)
+        return rows if waits.size == rows.height else lines_at(rows, waits)
 
     def snapshot(self) -> Iterator[Changes]:
         """Return the rows that wait, in pieces that are built lazily."""

@@ -77,6 +77,10 @@ class Wrapping(Body):
         """Return, once, the number of rows that gave no result because they repeat others."""
         return self.inner.duplicates(self._of_inner(state))
 
+    def active_rules(self, state: Any) -> int | None:
+        """Return the number of rules that count; None without rules."""
+        return self.inner.active_rules(self._of_inner(state))
+
     def record(self, state: Any, now_ms: int, clock_ms: int) -> None:
         """Take the processing time of a segment."""
         self.inner.record(self._of_inner(state), now_ms, clock_ms)

@@ -86,6 +86,11 @@ class LineTable:
         found = LineMatches(slots, place, self.blocks.keys(slots), self.facts.take(slots))
         return found.where(same_keys(found.keys, lines_at(keys, place)))
 
+    def live_hashes(self) -> Hashes:
+        """Return the hashes of all lines."""
+        found: Hashes = self._hashes[self.alive]
+        return found
+
     def partials(self, slots: Numbers) -> pl.DataFrame:
         """Return the partials of live lines, in the order of slots."""
         return self.blocks.partials(slots)

@@ -177,8 +177,10 @@ def _ahead_one_by_one(
 ) -> Mask:
     """Decide record by record, because a quarantined record must not move the largest candidate."""
     quarantined = ahead.copy()
-    for index in np.flatnonzero(records.known & ~ahead):
-        is_compared = records.timestamps[index] < 0 and largest_ms != NEVER_MS
+    for index in np.flatnonzero((records.known | records.counts) & ~ahead):
+        is_compared = (
+            records.known[index] and records.timestamps[index] < 0 and largest_ms != NEVER_MS
+        )
         if is_compared and int(records.times[index]) > largest_ms + max_future_ms:
             quarantined[index] = True
         elif records.counts[index]:

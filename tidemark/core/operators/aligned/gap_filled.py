@@ -5,7 +5,7 @@ empty panes to its panes.  State is that of the body, and for each key ever seen
 ends of its first and last published window.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -23,6 +23,7 @@ from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import PIECE_LINES, frames_of, total_bytes
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.segment import FOREVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import EARLY, END, ON_TIME, REVISION, TIMING, pane_frame
 
 MOST = 1_000
@@ -97,6 +98,11 @@ class GapState:
     def open_windows(self) -> int:
         """Return the number of windows that hold a row."""
         held: int = self.windows.open_windows()
+        return held
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of windows that hold a row."""
+        held: Iterable[OpenBounds] = self.windows.open_bounds()
         return held
 
     def apply(self, changes: Changes) -> None:

@@ -26,6 +26,7 @@ from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stack
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds, aligned_bounds
 from tidemark.core.windows.pane import END
 from tidemark.core.windows.window import AlignedWindows
 
@@ -197,8 +198,7 @@ class WindowState:
         starts = self.windows.first_slice(end_of)
         buffered = buffer.within(starts, end_of)
         for start_ms, end_ms in zip(starts.tolist(), ends, strict=True):
-            low = bisect_left(self._starts, start_ms)
-            high = bisect_left(self._starts, end_ms)
+            low, high = bisect_left(self._starts, start_ms), bisect_left(self._starts, end_ms)
             found = [b for start in self._starts[low:high] for b in blocks_of(self._slices[start])]
             blocks += frames_of(found)
             counts.append(sum(block.height for block in found))
@@ -287,9 +287,8 @@ class WindowState:
 
     def size_bytes(self) -> int:
         """Return the approximate size of a snapshot, bytes."""
-        parts = self._slices.values()
         waiting_bytes = sum(int(block.estimated_size()) for block in self._waiting())
-        held = (block for part in parts for block in (*part.ahead, *part.behind))
+        held = (block for part in self._slices.values() for block in (*part.ahead, *part.behind))
         return total_bytes(held) + waiting_bytes
 
     def _framed(self, blocks: list[pl.DataFrame]) -> Changes:
@@ -299,10 +298,12 @@ class WindowState:
 
     def open_windows(self) -> int:
         """Return the number of windows that hold a row and accept more."""
+        return sum(each.begin_ms.size for each in self.open_bounds())
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of windows that hold a row and accept more."""
         starts = np.array(self._starts, np.int64)
-        ends = self.windows.ends_of(starts)
-        holds = (ends > starts[:, None]) & (ends > self._closed_ms)
-        return int(np.unique(ends[holds]).size)
+        return [aligned_bounds(self.windows, starts, self._closed_ms)]
 
     def apply(self, changes: Changes) -> None:
         """Add blocks; no window shows those that purging would drop."""
@@ -316,9 +317,9 @@ class WindowState:
     def purge(self, clock_ms: int) -> None:
         """Drop the time slices whose last window no row can reach."""
         starts = np.array(self._starts, np.int64)
-        self._closed_ms = max(self._closed_ms, clock_ms - self.allowed_lateness_ms)
-        gone = self.windows.last_end(starts) <= clock_ms - self.allowed_lateness_ms
-        count = int(np.count_nonzero(gone))
+        closed_ms = clock_ms - self.allowed_lateness_ms
+        self._closed_ms = max(self._closed_ms, closed_ms)
+        count = int(np.count_nonzero(self.windows.last_end(starts) <= closed_ms))
         if count:
             self._last_purged = max(self._last_purged, self._starts[count - 1])
             self._ahead.drop_until(self._last_purged)
@@ -335,9 +336,7 @@ class WindowState:
         for start, part in self._slices.items():
             assert part.ahead or part.behind or start in waiting, f"time slice {start} is empty"
             for block in frames_of(part.behind):
-                assert (block[CLOSED] <= block[PASSED]).all(), (
-                    f"time slice {start}: closed not passed"
-                )
+                assert (block[CLOSED] <= block[PASSED]).all(), f"slice {start}: closed not passed"
 
 
 def _as_ahead(blocks: pl.DataFrame) -> pl.DataFrame:

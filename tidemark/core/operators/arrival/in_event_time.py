@@ -6,6 +6,7 @@ Then it hands the rows on in order of event time, so the operator takes that ord
 arrival.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -17,6 +18,7 @@ from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.ports import Port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 class HeldState(PairedState):
@@ -34,6 +36,10 @@ class HeldState(PairedState):
     def open_windows(self) -> int:
         """Return the number of open runs, and of rows that wait."""
         return self.inner.open_windows() + len(self.waiting)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the event times of rows that wait; only rows close the windows."""
+        return self.waiting.open_bounds()
 
 
 @dataclass(frozen=True)

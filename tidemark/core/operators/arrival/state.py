@@ -6,7 +6,7 @@ With discarding panes it has one line for every open window instead.  The last l
 forever, because the numbers of its later runs continue from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from tidemark.core.state.keyed_lines import Hashes, Lines, Numbers, hashes_of, k
 from tidemark.core.state.line_table import LineTable
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.core.windows.arrival import NUMBER
+from tidemark.core.windows.open_bounds import OpenBounds
 
 RECORDED = "@recorded"
 """Fact of a run, Int64 ms: the processing time of rows that no pane shows, else FOREVER_MS."""
@@ -113,6 +114,10 @@ class ArrivalState:
     def open_windows(self) -> int:
         """Return the number of lines."""
         return self.lines.live
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return no bounds: rows close the windows, and time never does."""
+        return ()
 
     def apply(self, changes: Changes) -> None:
         """Replace all lines of the keys in the changes."""

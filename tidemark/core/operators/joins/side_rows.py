@@ -5,7 +5,7 @@ each row, a time index (time_index.py), and the times at which rows without a pa
 ``purge`` drops blocks.  Once most places are empty, rows get new places.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,7 @@ from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Numbers
 from tidemark.core.state.row_blocks import RowBlock, RowBlocks
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 
 _PIECE_ROWS = 32_768
 """Maximum rows of a piece of a snapshot."""
@@ -83,7 +84,7 @@ class SideRows:
         """Return the status of rows."""
         return self._facts.status[places]
 
-    def at_ms(self, places: Numbers) -> Numbers:
+    def at_ms(self, places: Numbers | slice) -> Numbers:
         """Return the event times of rows."""
         return self._facts.at_ms[places]
 
@@ -232,6 +233,17 @@ class SideRows:
         """Return the number of rows that may still pair, as of the last purge."""
         blocks = (self._last_ms(each.places) >= self._purged_ms for each in self._rows.blocks)
         return sum(int(np.count_nonzero(each)) for each in blocks)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the times during which rows may still pair, as of the last purge."""
+        return map(self._open_bounds, self._rows.blocks)
+
+    def _open_bounds(self, block: RowBlock) -> OpenBounds:
+        last_ms = self._last_ms(block.places)
+        pairs = last_ms >= self._purged_ms
+        begin_ms, ends_ms = self.at_ms(block.places)[pairs], last_ms[pairs]
+        # All partners of a row may be before it.
+        return OpenBounds(begin_ms, lambda place: int(max(begin_ms[place], ends_ms[place])))
 
     def _needed(self, block: RowBlock) -> int:
         """Return the number of rows of a block that are needed, as of the last purge."""

@@ -22,6 +22,7 @@ from tidemark.core.operators.joins.standing import Standing, standing_of
 from tidemark.core.operators.joins.state import JoinState
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
 from tidemark.core.operators.ports import (
+    BY_TIME,
     DEAD,
     REASON,
     ROWS,
@@ -227,7 +228,7 @@ class StreamJoin(Body):
         if not late.height and not refused.height:
             return missed(late.hstack([_NO_REASON]), _NONE, _NONE, _NONE)
         reason = f"more than {self.max_pairs} pairs"
-        both = late.hstack([pl.Series(REASON, ["late"]).new_from_index(0, late.height)])
+        both = late.hstack([pl.Series(REASON, [BY_TIME]).new_from_index(0, late.height)])
         if refused.height:
             own = refused.select(late.columns).with_columns(pl.lit(reason).alias(REASON))
             both = pl.concat([both, own]).sort(ORDER)

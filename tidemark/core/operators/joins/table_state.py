@@ -1,11 +1,14 @@
 """The keyed state of a join with a table: its versions, and the rows to answer."""
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from tidemark.core.operators.joins.answered_rows import AnsweredRows
 from tidemark.core.operators.joins.versions import Versions
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.waiting_rows import WaitingRows
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 class LeftRows(PairedState):
@@ -23,6 +26,10 @@ class LeftRows(PairedState):
     def open_windows(self) -> int:
         """Return the number of rows that wait."""
         return len(self.waiting)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the event times of rows that wait."""
+        return self.waiting.open_bounds()
 
 
 class TableState(PairedState):
@@ -42,3 +49,7 @@ class TableState(PairedState):
     def open_windows(self) -> int:
         """Return the number of versions, and of rows that wait."""
         return len(self.versions) + self.rows.open_windows()
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the event times of rows that wait; time closes no version."""
+        return self.rows.open_bounds()

@@ -6,9 +6,10 @@ leaves the row out (distinct.py) or adds values (scan.py).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from tidemark.core.operators.rows import published_rows, rows_port
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import with_segment
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 class RowRule(ABC):
@@ -74,6 +76,10 @@ class OrderedState(PairedState):
     def open_windows(self) -> int:
         """Return the number of keys with state, and of rows that wait."""
         return self.rule.open_windows() + len(self.waiting)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return how long keys keep state, and the event times of rows that wait."""
+        return chain(self.rule.open_bounds(), self.waiting.open_bounds())
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A line is the event time of that row, and what later rows need of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Hashes, Lines, Numbers
 from tidemark.core.state.line_table import LineMatches, LineTable
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 
 KEYS = "keys"
 """Frame of changes: a line for each key; changelogs store the name, so its value never changes."""
@@ -70,6 +71,14 @@ class LastRows:
     def open_windows(self) -> int:
         """Return the number of lines."""
         return self._lines.live
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return how long lines count; nothing if they count for ever."""
+        keeps_ms = self._keeps_ms
+        if keeps_ms is None:
+            return ()
+        at_ms = self._lines.facts[TIME][self._lines.alive]
+        return [OpenBounds(at_ms, lambda place: int(at_ms[place]) + keeps_ms)]
 
     def apply(self, changes: Changes) -> None:
         """Replace the lines of the keys in the changes."""

@@ -31,38 +31,21 @@ class Conditions:
 
     def fits(self, rows: pl.DataFrame) -> Mask:
         """Mark the rows that fulfil a condition."""
-        found = self._evaluated([pl.any_horizontal(*self._conditions).alias(_FITS)], rows)
+        own = rows[list(self.columns)]
+        found = _evaluated([pl.any_horizontal(*self._truths).alias(_FITS)], own)
         return self.bits(rows) != 0 if found is None else _mask(found[0])
 
     def bits(self, rows: pl.DataFrame) -> Numbers:
         """Return the bits of each row; a condition that is null or fails does not hold."""
-        found = self._evaluated(self._conditions, rows)
-        if found is None:
-            own = rows[list(self.columns)]
-            found = [row_values(each, own, pl.Boolean())[0] for each in self._conditions]
         bits = np.zeros(rows.height, np.int64)
-        for number, holds in enumerate(found):
-            bits |= _mask(holds).astype(np.int64) << number
+        own = rows[list(self.columns)]
+        for number, holds in enumerate(holding(self._truths, own)):
+            bits |= holds.astype(np.int64) << number
         return bits
 
     @cached_property
-    def _conditions(self) -> Sequence[pl.Expr]:
-        return [
-            condition.cast(pl.Boolean).alias(f"@{number}")
-            for number, condition in enumerate(self.pattern.conditions)
-        ]
-
-    def _evaluated(
-        self, expressions: Sequence[pl.Expr], rows: pl.DataFrame
-    ) -> Sequence[pl.Series] | None:
-        """Return the values of all rows, None if an expression fails on some of them."""
-        own = rows[list(self.columns)]
-        try:
-            return own.with_columns(expressions).get_columns()[own.width :]
-        except MemoryError:  # which says nothing about the rows
-            raise
-        except FAILURES:  # a user's condition may raise anything
-            return None
+    def _truths(self) -> Sequence[pl.Expr]:
+        return truths_of(self.pattern.conditions)
 
     def answers(self, asked: Sequence[Question], rows: StepRows) -> list[bool]:
         """Return whether the condition on earlier rows holds for each question."""
@@ -140,6 +123,35 @@ class Conditions:
                 if earlier in numbers and column:
                     found[step.name].setdefault(numbers[earlier], {})[name] = column
         return found
+
+
+def holding(truths: Sequence[pl.Expr], own: pl.DataFrame) -> Sequence[Mask]:
+    """Mark, for each condition, the rows on which it holds: it is not null and does not fail.
+
+    ``truths``: of ``truths_of``.  ``own``: the columns that conditions may name, and no others.
+    """
+    found = _evaluated(truths, own)
+    if found is None:
+        found = [row_values(each, own, pl.Boolean())[0] for each in truths]
+    return [_mask(each) for each in found]
+
+
+def truths_of(conditions: Sequence[pl.Expr]) -> Sequence[pl.Expr]:
+    """Return conditions as Booleans, each with a name of its own."""
+    return [
+        condition.cast(pl.Boolean).alias(f"@{number}")
+        for number, condition in enumerate(conditions)
+    ]
+
+
+def _evaluated(expressions: Sequence[pl.Expr], own: pl.DataFrame) -> Sequence[pl.Series] | None:
+    """Return the values of all rows, None if an expression fails on some of them."""
+    try:
+        return own.with_columns(expressions).get_columns()[own.width :]
+    except MemoryError:  # which says nothing about the rows
+        raise
+    except FAILURES:  # a user's condition may raise anything
+        return None
 
 
 def _last_of(refs: Refs, step: int) -> int:

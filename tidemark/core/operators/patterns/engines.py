@@ -56,16 +56,23 @@ class Engines:
         conditions = Conditions(pattern, columns)
         return cls(automaton, conditions, key, OneRowPattern.of(automaton))
 
-    def findings_until(self, until_ms: int, rows: pl.DataFrame, matching: Matching) -> Findings:
+    def fitting(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, Numbers]:
+        """Return the rows that may change a match, each with the bits of its conditions."""
+        bits = self.conditions.bits(rows)
+        if self.automaton.pattern.counts_every_row:
+            return rows, bits
+        fits = np.flatnonzero(bits)
+        return lines_at(rows, fits), bits[fits]
+
+    def findings_until(
+        self, until_ms: int, rows: pl.DataFrame, bits: Numbers, matching: Matching
+    ) -> Findings:
         """Return what rows and the timers before ``until_ms`` decide, in order.
 
-        ``rows``: those of all keys before ``until_ms`` that were not taken yet, in order.
+        ``rows``, ``bits``: what ``fitting`` returns for the rows of all keys before ``until_ms``.
+        The rows are in order, and none was taken before.
         """
         over = matching.partial.pop_due(until_ms)
-        bits = self.conditions.bits(rows)
-        if not self.automaton.pattern.counts_every_row:
-            fits = np.flatnonzero(bits)
-            rows, bits = lines_at(rows, fits), bits[fits]
         own = rows[list(self.key)]
         keys, hashes, key_of = keys_of(own if over is None else pl.concat([own, over]), self.key)
         lines = matching.partial.find(keys, hashes)
@@ -127,5 +134,6 @@ def _keep(
     frame = pl.DataFrame([pl.Series(ROWS, facts[ROWS]), left.lists.alias(PARTIAL)])
     at: Numbers = left.key
     matching.partial.replace(lines, Lines(lines_at(keys, at), hashes[at], facts, frame))
-    gone = np.setdiff1d(lines.key, at)
-    matching.partial.end(lines_at(keys, gone))
+    is_gone = np.ones(hashes.size, np.bool_)
+    is_gone[at] = False
+    matching.partial.end(lines_at(keys, lines.key[is_gone[lines.key]]))

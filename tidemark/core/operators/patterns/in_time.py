@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from tidemark.core.columns import repeated_text
 from tidemark.core.operators.operator import Body, Frames, Numbers, TimePortion, missed
 from tidemark.core.operators.patterns.partial import STEP_BITS
 from tidemark.core.operators.patterns.step_rows import StepRows
@@ -107,8 +108,9 @@ class InTime(Body):
 def late_frame(late: pl.DataFrame, reason: str) -> pl.DataFrame:
     """Return late rows with the columns that all of them have."""
     own = [name for name in late.columns if not name.startswith("@") or name.startswith(OWN)]
-    segment = [SEGMENT] if SEGMENT in late.columns else []
-    return late.select(*ROW_COLUMNS, *own, pl.lit(reason).alias(REASON), *segment)
+    reasons = repeated_text(REASON, reason, late.height)
+    segment = [late[SEGMENT]] if SEGMENT in late.columns else []
+    return late[[*ROW_COLUMNS, *own]].hstack([reasons, *segment])
 
 
 def refused_frame(first_refs: Numbers, rows: StepRows, reason: str) -> pl.DataFrame:

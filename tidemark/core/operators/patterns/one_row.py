@@ -20,7 +20,7 @@ from tidemark.core.operators.operator import Mask, Numbers
 from tidemark.core.operators.patterns.automaton import Automaton, Target
 from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT, Findings
 from tidemark.core.operators.patterns.key_rows import KeyPartials, KeyRows
-from tidemark.core.operators.patterns.partial import HEAD, STEP_BITS
+from tidemark.core.operators.patterns.partial import HEAD, STEP_BITS, numbers_of
 from tidemark.core.time.segment import FOREVER_MS
 
 _WIDTH = HEAD + 1
@@ -116,8 +116,8 @@ class OneRowPattern:
 
     def _joined(self, partials: KeyPartials, taken: KeyRows) -> KeyRows:
         """Return the rows of partial matches and the new rows, by key, then in order."""
-        numbers = partials.lists.explode().to_numpy().reshape(-1, _WIDTH)
-        counts = partials.lists.list.len().to_numpy() // _WIDTH
+        sizes, flat = numbers_of(partials.lists)
+        counts, numbers = sizes // _WIDTH, flat.reshape(-1, _WIDTH)
         stored = KeyRows(
             np.repeat(partials.key, counts),
             numbers[:, HEAD] >> STEP_BITS,

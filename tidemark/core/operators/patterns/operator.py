@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from tidemark.core.operators.operator import Frames
+from tidemark.core.operators.operator import Frames, Numbers
 from tidemark.core.operators.patterns.engines import Engines
 from tidemark.core.operators.patterns.findings import MATCH, REFUSED, TIMEOUT, Findings
 from tidemark.core.operators.patterns.in_time import (
@@ -27,7 +27,7 @@ from tidemark.core.operators.patterns.results import MatchResults
 from tidemark.core.operators.patterns.state import Matching, PatternState
 from tidemark.core.operators.patterns.step_rows import StepRows
 from tidemark.core.operators.patterns.step_values import StepValue
-from tidemark.core.operators.ports import LATE, ROWS, Port, late_port
+from tidemark.core.operators.ports import BY_TIME, LATE, ROWS, Port, late_port
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.state.blocks import lines_at
@@ -87,7 +87,7 @@ class PatternMatch(InTime):
             is_late = JudgesByTime().is_late(rows).to_numpy()
             rows = lines_at(rows, np.flatnonzero(may_count | is_late))
         late = state.waiting.take(rows)
-        return {LATE: late_frame(late, "late")}
+        return {LATE: late_frame(late, BY_TIME)}
 
     def taken(
         self,
@@ -96,18 +96,37 @@ class PatternMatch(InTime):
         stop_ms: int,
     ) -> TimedFrames:
         """Return the results that rows and timers before ``stop_ms`` decide, by port."""
-        rows = self.due_rows(state, stop_ms)
-        found = self._engines.findings_until(stop_ms, rows, state.matching)
+        due = self.due_rows(state, stop_ms)
+        if due.is_empty() and not state.matching.partial.is_due(stop_ms):
+            return self._nothing
+        rows, bits = self._engines.fitting(due)
+        found = self._engines.findings_until(stop_ms, rows, bits, state.matching)
         by_port = {port.name: found.of_kind(_KINDS[port.name]) for port in self.outputs}
         return {
             port: TimedFrame(self._frame(port, some, state.matching.rows), some.at_ms)
             for port, some in by_port.items()
         }
 
+    @cached_property
+    def _nothing(self) -> TimedFrames:
+        """The empty results of each port.  Rows that fit are rare, so most steps decide nothing."""
+        nothing = np.empty(0, np.int64)
+        shown = pl.DataFrame(schema=self._results.shown)
+        frames = {port.name: shown for port in self.outputs} | {LATE: self._no_refused}
+        return {port: TimedFrame(frame, nothing) for port, frame in frames.items()}
+
     def _frame(self, port: str, found: Findings, rows: StepRows) -> pl.DataFrame:
         if port != LATE:
             return self._results.frame(found, rows)
-        return refused_frame(found.first_refs, rows, too_many(self.max_partial))
+        return self._refused(found.first_refs, rows) if found.kind.size else self._no_refused
+
+    @cached_property
+    def _no_refused(self) -> pl.DataFrame:
+        nothing = np.empty(0, np.int64)
+        return self._refused(nothing, StepRows(self.stored, self.pattern.within_ms, IN_MEMORY))
+
+    def _refused(self, first_refs: Numbers, rows: StepRows) -> pl.DataFrame:
+        return refused_frame(first_refs, rows, too_many(self.max_partial))
 
 
 def too_many(max_partial: int) -> str:

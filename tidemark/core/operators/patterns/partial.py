@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.lists import unflattened
+from tidemark.core.operators.operator import Numbers
 
 STEP_BITS = 6
 """A row of a match is one number: its place, shifted by this, and the number of its step."""
@@ -63,11 +64,21 @@ def packed(partials: Sequence[Sequence[Partial]]) -> pl.Series:
     return unflattened(key, pl.Series(numbers, dtype=pl.Int64), len(sizes))
 
 
+def numbers_of(lists: pl.Series) -> tuple[Numbers, Numbers]:
+    """Return the count of numbers of each key's partial matches, and the numbers of all keys.
+
+    It goes through Arrow: for lists, polars runs a query and waits for its thread pool.
+    """
+    array = lists.to_arrow(compat_level=pl.CompatLevel.oldest())
+    bounds, numbers = pl.Series(array.offsets).to_numpy(), pl.Series(array.flatten()).to_numpy()
+    return np.diff(bounds), numbers
+
+
 def unpacked(lists: pl.Series) -> list[list[Partial]]:
     """Return the partial matches of each key that ``packed`` packed."""
-    numbers = lists.explode().to_list()
-    found, at = [], 0
-    for stop in np.cumsum(lists.list.len().to_numpy()).tolist():
+    counts, every = numbers_of(lists)
+    numbers, found, at = every.tolist(), [], 0
+    for stop in np.cumsum(counts).tolist():
         some = []
         while at < stop:
             first_ms, closed, stage, size = numbers[at : at + HEAD]

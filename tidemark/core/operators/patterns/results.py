@@ -25,7 +25,8 @@ from tidemark.core.operators.patterns.step_values import (
 from tidemark.core.operators.ports import APPEND, ROWS, Port, RowTime, places, shown_key
 from tidemark.core.operators.rows import EVENT_TIME_MS, ID
 from tidemark.core.rows.byte_text import bytes_as_text, text_types
-from tidemark.core.state.blocks import lines_or_null
+from tidemark.core.rows.keys import distinct_keys
+from tidemark.core.state.blocks import lines_at, lines_or_null
 from tidemark.core.time.segment import OFFSET, SOURCE, SUB_ROW
 
 RULE = "rule"
@@ -133,7 +134,7 @@ class MatchResults:
         )
         begins = np.searchsorted(flat.result, np.arange(sizes.size))
         values = self._values(flat, sizes.size)
-        keys = [flat.rows[name].gather(begins) for name in shown_key(self.key)]
+        keys = lines_at(flat.rows[[*shown_key(self.key)]], begins).get_columns()
         ids = _ids(flat, begins)
         if self.rule is not None:
             rules = pl.Series(RULE, [rule], self.rule).new_from_index(0, sizes.size)
@@ -174,12 +175,15 @@ class MatchResults:
 
     def _matched(self, flat: _Flat, count: int) -> pl.Series:
         """Return the rows of each result as a list."""
-        names = pl.Series(list(self.steps)).gather(flat.step)
-        frame = flat.rows.select(
-            names.alias("step"),
-            *places(pl.col(SOURCE), "topic", "partition"),
-            pl.col(OFFSET).alias("offset"),
-            pl.col(SUB_ROW).alias("sub_row"),
+        sources, source = distinct_keys(flat.rows, (SOURCE,))
+        of_source = sources.select(*places(pl.col(SOURCE), "topic", "partition"))
+        frame = pl.DataFrame(
+            [
+                pl.Series("step", [*self.steps])[flat.step],
+                *(column[source] for column in of_source),
+                flat.rows[OFFSET].alias("offset"),
+                flat.rows[SUB_ROW].alias("sub_row"),
+            ]
         )
         return unflattened(flat.result, frame.to_struct(MATCHED), count)
 

@@ -1,6 +1,7 @@
 """Keyed state of a pattern: rows that wait, partial matches by key, and the rows they may have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from tidemark.core.state.block_store import BlockStore
 from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Hashes, Lines, Numbers, keys_of
 from tidemark.core.state.line_table import LineMatches, LineTable
+from tidemark.core.windows.open_bounds import OpenBounds
 
 OPEN, ENDED = "open", "ended"
 """Frames of changes: keys with partial matches, and keys that have no more of them.
@@ -49,11 +51,19 @@ class PartialMatches:
         """Return the lines of distinct keys, which are in order of hash."""
         return self._lines.find(keys, hashes)
 
+    def hashes(self) -> Hashes:
+        """Return the hashes of the keys with partial matches."""
+        return self._lines.live_hashes()
+
     def partials(self, slots: Numbers) -> pl.Series:
         """Return the partial matches of lines as numbers, in the order of slots."""
         if not slots.size:
             return pl.Series(PARTIAL, [], pl.List(pl.Int64))
         return self._lines.partials(slots)[PARTIAL]
+
+    def is_due(self, until_ms: int) -> bool:
+        """Whether ``pop_due`` may find keys."""
+        return self._due.is_due(until_ms)
 
     def pop_due(self, until_ms: int) -> pl.DataFrame | None:
         """Return the keys whose oldest partial match is over at ``until_ms``, once."""
@@ -75,6 +85,12 @@ class PartialMatches:
         """Note keys whose lines went and did not come back."""
         if keys.height:
             self._ended.append(keys)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of the oldest partial match of each key."""
+        slots = np.flatnonzero(self._lines.alive)
+        first_ms = self._lines.facts[FIRST][slots]
+        return [OpenBounds(first_ms, lambda place: int(first_ms[place]) + self._within_ms)]
 
     def changes(self) -> Changes:
         """Return, once, the lines that changed since the last call, and the keys without one."""
@@ -140,6 +156,10 @@ class Matching(PairedState):
         """Return the number of keys with partial matches."""
         return len(self.partial)
 
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of partial matches: the oldest of each key."""
+        return self.partial.open_bounds()
+
 
 class PatternState(PairedState):
     """The rows that wait for the clock, and the partial matches."""
@@ -156,6 +176,10 @@ class PatternState(PairedState):
     def open_windows(self) -> int:
         """Return the number of keys with partial matches, and of rows that wait."""
         return self.matching.open_windows() + len(self.waiting)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of partial matches, and the event times of rows that wait."""
+        return chain(self.matching.open_bounds(), self.waiting.open_bounds())
 
     def pending(self) -> bool:
         """Whether rows wait, or partial matches whose time ends."""

@@ -5,6 +5,7 @@ import polars as pl
 
 from tidemark.core.operators.operator import Mask, Numbers
 from tidemark.core.time.segment import EVENT_TIME, FOREVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds, aligned_bounds
 from tidemark.core.windows.window import AlignedWindows, Session, Sliding
 
 RowWindows = AlignedWindows | Sliding | Session
@@ -56,14 +57,14 @@ def may_end_between(windows: RowWindows, low_ms: int, high_ms: int) -> bool:
     return bool(windows.end_until(np.array([high_ms]))[0] > low_ms)
 
 
-def open_ends(windows: RowWindows, lines: pl.DataFrame, closed_ms: int) -> int:
-    """Return the number of windows of lines that end after ``closed_ms``.
+def open_bounds(windows: RowWindows, lines: pl.DataFrame, closed_ms: int) -> OpenBounds:
+    """Return the bounds of the windows of lines that end after ``closed_ms``.
 
-    Windows that keys share count once; of other windows, each line counts as one.
+    Windows that keys share count once.  Of other windows, each line is a window from its row on.
     """
+    at_ms, own_ends_ms = lines[EVENT_TIME].to_numpy(), lines[OWN_END].to_numpy()
     if isinstance(windows, Session | Sliding):
-        return int(np.count_nonzero(lines[OWN_END].to_numpy() > closed_ms))
-    starts_ms = np.unique(windows.slice_start(lines[EVENT_TIME].to_numpy()))
-    ends_ms = windows.ends_of(starts_ms)
-    holds = (ends_ms > starts_ms[:, None]) & (ends_ms > closed_ms)
-    return int(np.unique(ends_ms[holds]).size)
+        is_open = own_ends_ms > closed_ms
+        ends_ms = own_ends_ms[is_open]
+        return OpenBounds(at_ms[is_open], lambda place: int(ends_ms[place]))
+    return aligned_bounds(windows, np.unique(windows.slice_start(at_ms)), closed_ms)

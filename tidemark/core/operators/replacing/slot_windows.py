@@ -17,7 +17,7 @@ import polars as pl
 from tidemark.core.aggregates.aggregate import Aggregation
 from tidemark.core.operators.aligned.operator import WindowAggregate
 from tidemark.core.operators.operator import Mask, Numbers, WindowBody, missed
-from tidemark.core.operators.ports import REASON, Port
+from tidemark.core.operators.ports import BY_TIME, REASON, Port
 from tidemark.core.operators.replacing.newest_lines import UNTIL
 from tidemark.core.operators.replacing.row_ends import (
     RowWindows,
@@ -129,7 +129,7 @@ class SlotWindows(WindowBody):
         return self._late(rows.filter(pl.Series(late)), end_ms[late])
 
     def _late(self, rows: pl.DataFrame, end_ms: Numbers) -> pl.DataFrame:
-        reason = pl.when(WITHDRAWN).then(pl.lit("late withdrawal")).otherwise(pl.lit("late"))
+        reason = pl.when(WITHDRAWN).then(pl.lit("late withdrawal")).otherwise(pl.lit(BY_TIME))
         named = rows.with_columns(reason.alias(REASON)).drop(*CHANGE_COLUMNS)
         start_ms = rows[EVENT_TIME].to_numpy()
         return missed(named, start_ms, end_ms, end_ms + self.allowed_lateness_ms)

@@ -4,12 +4,14 @@ See docs/semantics.md, "Every result".  A result that stands is a *slot*: a line
 time and identity.  A withdrawn slot stays as a line that does not count, because its revisions do.
 """
 
+from collections.abc import Iterable
+
 import polars as pl
 
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.replacing.newest_lines import UNTIL, NewestLines
-from tidemark.core.operators.replacing.row_ends import OWN_END, RowWindows, last_ends, open_ends
+from tidemark.core.operators.replacing.row_ends import OWN_END, RowWindows, last_ends, open_bounds
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.segment import (
     CHANGE_REVISION,
@@ -21,6 +23,7 @@ from tidemark.core.time.segment import (
     WATERMARK,
     WITHDRAWN,
 )
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END, REVISION, START
 
 LIVE = "@live"
@@ -57,6 +60,7 @@ class SlotState(PairedState):
         self.shown = NewestLines(SHOWN, [*key, START], allowed_lateness_ms, store)
         self._touched: list[pl.DataFrame] = []
         self._open_ms = self._closed_ms = NEVER_MS
+        self._bounds: list[OpenBounds] | None = None  # until lines or _closed_ms change
 
     @property
     def _parts(self) -> tuple[Part, Part]:
@@ -66,6 +70,7 @@ class SlotState(PairedState):
         """Add and withdraw slots; rows are in the order in which they replace each other."""
         lines = self._changed(rows)
         self.slots.add(lines)
+        self._bounds = None
         self._touched.append(lines.select(*self._key, EVENT_TIME))
         self._note_open(lines)
 
@@ -119,20 +124,28 @@ class SlotState(PairedState):
 
     def open_windows(self) -> int:
         """Return the number of windows that hold a slot and accept more."""
-        lines = self.slots.all()
-        if lines is None:
-            return 0
-        return open_ends(self._windows, lines.filter(LIVE), self._closed_ms)
+        return sum(each.begin_ms.size for each in self.open_bounds())
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of windows that hold a slot and accept more."""
+        if self._bounds is None:
+            lines = self.slots.all()
+            live = [] if lines is None else [lines.filter(LIVE)]
+            self._bounds = [open_bounds(self._windows, each, self._closed_ms) for each in live]
+        return self._bounds
 
     def apply(self, changes: Changes) -> None:
         """Add lines."""
         super().apply(changes)
+        self._bounds = None
         if SLOTS in changes:
             self._note_open(changes[SLOTS])
 
     def purge(self, clock_ms: int) -> None:
         """Drop the slots and panes that no row can reach."""
-        self._closed_ms = max(self._closed_ms, clock_ms - self._lateness_ms)
+        closed_ms = clock_ms - self._lateness_ms
+        if closed_ms > self._closed_ms:
+            self._closed_ms, self._bounds = closed_ms, None
         super().purge(clock_ms)
 
     def validate(self) -> None:

@@ -5,6 +5,7 @@ that replaces another one, it publishes the other one again, as withdrawn.  So w
 operator made of the values is taken away first, wherever it went.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from tidemark.core.operators.wrapping import Wrapping
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import SEGMENT
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END, RETRACTED, REVISION, START
 
 STANDING = "standing"
@@ -41,6 +43,11 @@ class WithdrawingState(PairedState):
     def open_windows(self) -> int:
         """Return the number of open windows."""
         held: int = self.inner.open_windows()
+        return held
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of open windows."""
+        held: Iterable[OpenBounds] = self.inner.open_bounds()
         return held
 
 

@@ -4,7 +4,7 @@ See docs/semantics.md, "Early panes of sessions".  The facts of a session say wh
 published, so changelogs hold sessions only.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -12,6 +12,7 @@ import polars as pl
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 @dataclass
@@ -45,6 +46,10 @@ class EarlySessionState:
     def open_windows(self) -> int:
         """Return the number of live sessions."""
         return self.sessions.open_windows()
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of live sessions."""
+        return self.sessions.open_bounds()
 
     def apply(self, changes: Changes) -> None:
         """Apply changes to the sessions."""

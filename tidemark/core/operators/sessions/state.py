@@ -7,7 +7,7 @@ dropped when the clock has passed its end by the allowed lateness.
 (key, start, end) identifies a live session.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from tidemark.core.state.due_index import DueIndex
 from tidemark.core.state.keyed_lines import Facts, Hashes, Lines, Mask, Numbers, hashes_of, joined
 from tidemark.core.state.line_table import LineMatches, LineTable
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import END, START
 
 REMOVED, PUBLISHED, PUT = "removed", "published", "put"
@@ -209,6 +210,12 @@ class SessionState:
     def open_windows(self) -> int:
         """Return the number of live sessions."""
         return self.lines.live
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of live sessions."""
+        slots = np.flatnonzero(self.lines.alive)
+        facts = self.lines.facts
+        return [OpenBounds(facts[START][slots], lambda place: int(facts[END][slots[place]]))]
 
     def apply(self, changes: Changes) -> None:
         """Remove, mark, then put; a session that is put replaces itself."""

@@ -7,9 +7,10 @@ whose W is their own time are *ahead*: on time for every window that contains th
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from tidemark.core.aggregates.aggregate import Aggregation
@@ -17,6 +18,7 @@ from tidemark.core.operators.operator import Changes
 from tidemark.core.state.block_store import IN_MEMORY, Block, BlockStore
 from tidemark.core.state.blocks import frames_of, in_pieces, merge_newest, stacked, total_bytes
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.window import Sliding, floor_to_grid
 
 LINES = "lines"
@@ -49,6 +51,7 @@ class SlidingState:
         """Start empty; ``store``: where lines lie."""
         self.aggregation = aggregation
         self.by = (*key, EVENT_TIME, WATERMARK)
+        self._longest_ms = windows.longest_ms
         self._slice_ms = max(windows.longest_ms, allowed_lateness_ms // _SLICES)
         # A line is read until the window just after it accepts no more rows.
         self._kept_ms = windows.longest_ms + 1 + allowed_lateness_ms
@@ -119,6 +122,17 @@ class SlidingState:
     def open_windows(self) -> int:
         """Return the number of lines: a window ends with each."""
         return sum(block.height for blocks in self._slices.values() for block in blocks)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of the windows that end with lines.
+
+        All lines of a time slice count at its start.
+        """
+        ends_ms = np.array(self._starts, np.int64) + 1
+        counts = [sum(block.height for block in self._slices[start]) for start in self._starts]
+        begin_ms = ends_ms - self._longest_ms
+        held = np.array(counts, np.int64)
+        return [OpenBounds(begin_ms, lambda place: int(ends_ms[place]), held)]
 
     def apply(self, changes: Changes) -> None:
         """Add lines; no row sees those that purging would drop."""

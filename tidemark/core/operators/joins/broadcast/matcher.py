@@ -4,7 +4,8 @@ A condition such as ``col("kind") == col("kind_right")`` needs no look at other 
 versions are in groups of equal values first.  Then the times must fit, and the condition hold.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from tidemark.core.operators.joins.pairs import ranges_of_rows
 from tidemark.core.operators.joins.results import Results
 from tidemark.core.operators.joins.version_runs import FROM
 from tidemark.core.operators.joins.version_spans import UNTIL
+from tidemark.core.rows.conjuncts import conjuncts, operands
 from tidemark.core.rows.keys import distinct_keys
 from tidemark.core.state.blocks import lines_at
 from tidemark.core.state.keyed_lines import Numbers, ranges
@@ -131,28 +133,8 @@ def _equalities(condition: pl.Expr | None) -> Iterator[tuple[str, str]]:
     """Yield the pairs of columns that must be equal for a condition to hold."""
     if condition is None:
         return
-    for each in _conjuncts(condition):
-        parts = _operands(each, lambda one, other: one == other)
+    for each in conjuncts(condition):
+        parts = operands(each, operator.eq)
         if parts is not None and all(part.meta.is_column() for part in parts):
             one, other = (part.meta.root_names()[0] for part in parts)
             yield one, other
-
-
-def _conjuncts(condition: pl.Expr) -> Iterator[pl.Expr]:
-    parts = _operands(condition, lambda one, other: one & other)
-    if parts is None:
-        yield condition
-        return
-    for part in parts:
-        yield from _conjuncts(part)
-
-
-def _operands(
-    expression: pl.Expr, made: Callable[[pl.Expr, pl.Expr], pl.Expr]
-) -> tuple[pl.Expr, pl.Expr] | None:
-    """Return the operands of an expression that ``made`` makes; None if it is another one."""
-    parts = expression.meta.pop()
-    if len(parts) != 2:
-        return None
-    right, left = parts
-    return (left, right) if expression.meta.eq(made(left, right)) else None

@@ -29,7 +29,7 @@ from tidemark.core.operators.operator import (
     missed,
 )
 from tidemark.core.operators.portions import joined
-from tidemark.core.operators.ports import LATE, LATE_BY, OWN, REASON, ROWS, Port, late_port
+from tidemark.core.operators.ports import BY_TIME, LATE, LATE_BY, OWN, REASON, ROWS, Port, late_port
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.operators.waiting_rows import JudgesByTime, WaitingRows, passed_ms
 from tidemark.core.rows.copies import own_rows
@@ -141,7 +141,7 @@ class BroadcastJoin(Body):
             late = state.waiting.take(rows.drop(ORDER))
             state.versions.add(versions.drop(ORDER))
         require_bound(state.versions, self.table_key, self.max_rows, self.operator)
-        return joined({LATE_LEFT: self._reported(late, "late")}, made)
+        return joined({LATE_LEFT: self._reported(late, BY_TIME)}, made)
 
     def _require_few(self, rows: int, versions: int, state: BroadcastState) -> None:
         """Check that a batch is likely to have few pairs.

@@ -1,8 +1,11 @@
 """The keyed state of a join with a broadcast table: a copy of the table, and rows that wait."""
 
+from collections.abc import Iterable
+
 from tidemark.core.operators.joins.versions import Versions
 from tidemark.core.operators.paired_state import PairedState, Part
 from tidemark.core.operators.waiting_rows import WaitingRows
+from tidemark.core.windows.open_bounds import OpenBounds
 
 
 class BroadcastState(PairedState):
@@ -22,3 +25,7 @@ class BroadcastState(PairedState):
     def open_windows(self) -> int:
         """Return the number of versions, and of rows that wait."""
         return len(self.versions) + len(self.waiting)
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the event times of rows that wait; time closes no version."""
+        return self.waiting.open_bounds()

@@ -23,7 +23,7 @@ from tidemark.core.operators.joins.side import Kind, Side
 from tidemark.core.operators.joins.stream_join import LATE_LEFT, LATE_RIGHT
 from tidemark.core.operators.operator import Body, Frames, TimePortion, missed
 from tidemark.core.operators.portions import joined
-from tidemark.core.operators.ports import REASON, ROWS, Port, late_port
+from tidemark.core.operators.ports import BY_TIME, REASON, ROWS, Port, late_port
 from tidemark.core.operators.sessions.operator import SessionAggregate
 from tidemark.core.operators.sessions.state import SessionState
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
@@ -140,7 +140,7 @@ class SessionJoin(Body):
     def _late(self, rows: pl.DataFrame, side: Side) -> pl.DataFrame:
         """Return late rows: by how much, and the session that each alone would have made."""
         at_ms = rows[EVENT_TIME].to_numpy()
-        late = _reported(rows, side, "late")
+        late = _reported(rows, side, BY_TIME)
         late = missed(late, at_ms, at_ms + self.windows.gap_ms, at_ms + self.allowed_lateness_ms)
         return late.hstack([rows[SEGMENT]]) if SEGMENT in rows.columns else late
 

@@ -16,18 +16,20 @@ from tidemark.core.operators.joins.judged_versions import judged_versions
 from tidemark.core.operators.joins.table_join import Wait
 from tidemark.core.operators.joins.version_runs import DELETED
 from tidemark.core.operators.joins.versions import Versions
-from tidemark.core.operators.operator import Frames
+from tidemark.core.operators.operator import Frames, Numbers
 from tidemark.core.operators.patterns.engines import Engines
 from tidemark.core.operators.patterns.findings import MATCH, TIMEOUT
 from tidemark.core.operators.patterns.in_time import InTime, TimedFrame, TimedFrames, late_frame
 from tidemark.core.operators.patterns.pattern import Pattern
 from tidemark.core.operators.patterns.results import MatchResults
-from tidemark.core.operators.patterns.rules.matcher import Matcher
+from tidemark.core.operators.patterns.rules.matcher import NO_ROWS, FittingRows, Matcher
+from tidemark.core.operators.patterns.rules.matchers import Matchers
 from tidemark.core.operators.patterns.rules.periods import Period, periods_of
 from tidemark.core.operators.patterns.rules.state import ActiveRule, ActiveRules, RuleState
 from tidemark.core.operators.patterns.state import Matching
 from tidemark.core.operators.patterns.step_values import StepValue
 from tidemark.core.operators.ports import (
+    BY_TIME,
     DEAD,
     LATE,
     REASON,
@@ -39,6 +41,7 @@ from tidemark.core.operators.ports import (
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.rows.copies import own_rows
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
+from tidemark.core.state.keyed_lines import Hashes, hashes_of
 from tidemark.core.time.row_watermarks import ORDER
 from tidemark.core.time.segment import EVENT_TIME, NEVER_MS, WATERMARK
 from tidemark.errors import PipelineError
@@ -149,12 +152,16 @@ class RuleMatch(InTime):
         return RuleState(
             Versions((rule,), columns, self._keep_ms, 0, store),
             WaitingRows(self.columns, store),
-            ActiveRules(columns[rule], self._matcher, matching),
+            ActiveRules(columns[rule], Matchers(self._matcher, self.columns), matching),
         )
 
     @property
     def _keep_ms(self) -> int:
         return EVER_MS if self.rules.wait == "arrival" else self.rules.keep_ms
+
+    def active_rules(self, state: RuleState) -> int:
+        """Return the number of rules that count at the clock."""
+        return len(state.rules)
 
     def record(self, state: RuleState, now_ms: int, clock_ms: int) -> None:  # noqa: ARG002
         """Take the clock before a segment, from which on its rules count on arrival."""
@@ -169,7 +176,7 @@ class RuleMatch(InTime):
         state.versions.add(versions.drop(ORDER))
         rule, most = self.rules.rule, self.rules.max_rows
         require_bound(state.versions, (rule,), most, self.operator)
-        return {LATE: late_frame(late, "late"), LATE_RULES: own_rows(old), DEAD: own_rows(dead)}
+        return {LATE: late_frame(late, BY_TIME), LATE_RULES: own_rows(old), DEAD: own_rows(dead)}
 
     def _judged(self, table: pl.DataFrame, state: RuleState) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the versions that count, and the late ones."""
@@ -217,6 +224,9 @@ class RuleMatch(InTime):
             return
         spans, active = state.versions.spans(), state.rules.by_rule()
         periods = periods_of(spans, self.rules.rule, self.rules.text, before_ms, stop_ms)
+        texts = {period.text for each in periods.values() for period in each}
+        texts.update(rule.text for rule in active.values())
+        taken = _TakenRows(rows, state.rules.matchers.fitting(rows, texts), self.key)
         for name in sorted({*active, *periods}):
             rule, reached_ms = active.get(name), before_ms
             for period in periods.get(name, ()):
@@ -226,7 +236,7 @@ class RuleMatch(InTime):
                     rule = None
                 if rule is None:
                     rule = state.rules.begin(name, period.text)
-                yield from _of_period(rule, period, rows)
+                yield taken.found(rule, period)
                 reached_ms = period.until_ms
             if rule is not None and reached_ms < stop_ms:
                 yield self._dropped(state, rule, reached_ms, has_changed=False)
@@ -260,10 +270,32 @@ class RuleMatch(InTime):
         return {ROWS: TimedFrame(results, none), LATE: TimedFrame(late_frame(late, ""), none)}
 
 
-def _of_period(rule: ActiveRule, period: Period, rows: pl.DataFrame) -> Iterator[TimedFrames]:
-    """Yield what a rule finds in a period."""
-    at_ms = rows[EVENT_TIME].to_numpy()
-    first, stop = np.searchsorted(at_ms, (period.from_ms, period.until_ms))
-    if first < stop or rule.matching.open_windows():
-        own = rows[int(first) : int(stop)]
-        yield rule.matcher.found(rule.rule, own, period.until_ms, rule.matching)
+@dataclass(frozen=True)
+class _TakenRows:
+    """Rows in order of event time, and for each text the rows that fulfil one of its conditions."""
+
+    rows: pl.DataFrame
+    fitting: Mapping[str, FittingRows]
+    key: tuple[str, ...]
+
+    def found(self, rule: ActiveRule, period: Period) -> TimedFrames:
+        """Return what a rule finds in a period."""
+        fitting = self.fitting.get(period.text, NO_ROWS)
+        if not fitting.row.size and not rule.matching.open_windows():
+            return {}
+        first, stop = np.searchsorted(self._at_ms, (period.from_ms, period.until_ms)).tolist()
+        some = fitting.within(first, stop)
+        some = rule.matcher.going_on(some, self._hashes[first:stop], rule.matching)
+        return rule.matcher.found(
+            rule.rule, self.rows[first:stop], some, period.until_ms, rule.matching
+        )
+
+    @cached_property
+    def _at_ms(self) -> Numbers:
+        at_ms: Numbers = self.rows[EVENT_TIME].to_numpy()
+        return at_ms
+
+    @cached_property
+    def _hashes(self) -> Hashes:
+        """The hash of each row's key."""
+        return hashes_of(self.rows[list(self.key)])

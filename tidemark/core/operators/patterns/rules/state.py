@@ -1,6 +1,6 @@
 """Keyed state of rules: their versions, rows that wait, and the partial matches of each rule."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,9 +12,11 @@ from tidemark.core.operators.joins.versions import Versions
 from tidemark.core.operators.operator import Changes
 from tidemark.core.operators.paired_state import PairedState
 from tidemark.core.operators.patterns.rules.matcher import Matcher
+from tidemark.core.operators.patterns.rules.matchers import Matchers
 from tidemark.core.operators.patterns.state import Matching
 from tidemark.core.operators.waiting_rows import WaitingRows
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.core.windows.open_bounds import OpenBounds
 
 BEGUN, ENDED = "rules", "ended-rules"
 """Frames of changes: rules that count, and the numbers of those that count no more.
@@ -43,21 +45,25 @@ class ActiveRules:
     def __init__(
         self,
         rule: pl.DataType,
-        matcher: Callable[[str], Matcher],
+        matchers: Matchers,
         matching: Callable[[Matcher], Matching],
     ) -> None:
         """Start empty.
 
-        ``rule``: the type of the names of rules.  ``matcher``: of a text.  ``matching``: empty.
+        ``rule``: the type of the names of rules.  ``matchers``: of texts.  ``matching``: empty.
         """
         self._schema = {_NUMBER: pl.Int64(), _RULE: rule, _TEXT: pl.String()}
-        self._matcher = matcher
+        self.matchers = matchers
         self._matching = matching
         self._rules: dict[int, ActiveRule] = {}
         self._next = 0
         self._begun: set[int] = set()
         self._ended: list[int] = []
         self._unknown: list[tuple[int, Changes]] = []  # of rules that a later piece names
+
+    def __len__(self) -> int:
+        """Return the number of rules."""
+        return len(self._rules)
 
     def by_rule(self) -> Mapping[Any, ActiveRule]:
         """Return the rules by their names."""
@@ -70,7 +76,7 @@ class ActiveRules:
         return found
 
     def _add(self, number: int, rule: Any, text: str) -> ActiveRule:
-        matcher = self._matcher(text)
+        matcher = self.matchers.of(text)
         found = ActiveRule(number, rule, text, matcher, self._matching(matcher))
         self._rules[number] = found
         self._next = max(self._next, number + 1)
@@ -87,6 +93,12 @@ class ActiveRules:
     def open_windows(self) -> int:
         """Return the number of pairs of a rule and a key with partial matches."""
         return sum(each.matching.open_windows() for each in self._rules.values())
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of the partial matches of all rules."""
+        # Most of many rules have none, and each would cost an array.
+        found = (each.matching for each in self._rules.values() if each.matching.open_windows())
+        return chain.from_iterable(matching.open_bounds() for matching in found)
 
     def _frame(self, rules: list[ActiveRule]) -> pl.DataFrame:
         lines = [(each.number, each.rule, each.text) for each in rules]
@@ -192,6 +204,10 @@ class RuleState(PairedState):
     def open_windows(self) -> int:
         """Return the number of versions, of rows that wait, and of keys with partial matches."""
         return self._table.open_windows() + self.rules.open_windows()
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the event times of rows that wait, and the bounds of partial matches."""
+        return chain(self._table.open_bounds(), self.rules.open_bounds())
 
     def pending(self) -> bool:
         """Whether rows wait, or partial matches whose time ends."""
