@@ -38,7 +38,6 @@ from tidemark.language.formats import avro, csv, protobuf
 from tidemark.language.load import load_pipeline
 from tidemark.language.patterns.sequence import absence, sequence
 from tidemark.language.patterns.step import never, step, to_first, to_last
-from tidemark.language.pipeline import Pipeline
 from tidemark.language.windows import (
     calendar,
     hopping,
@@ -48,6 +47,7 @@ from tidemark.language.windows import (
     sliding,
     tumbling,
 )
+from tidemark.local.pipeline import Pipeline
 
 __all__ = [
     "INGEST_TIME",

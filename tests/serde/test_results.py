@@ -205,6 +205,13 @@ def test_avro_holds_what_json_holds():
     ]
 
 
+def test_avro_with_the_id_of_a_registry_is_read_as_the_present_schema():
+    panes = avro_panes()
+    (value, *_) = panes.encode(PANES)[1]
+    registered = b"\0\0\0\0\7" + value[len(panes.avro.header) :]
+    assert panes.decode(registered) == panes.decode(value) == panes.avro.decode(value)
+
+
 @given(
     st.lists(
         st.tuples(

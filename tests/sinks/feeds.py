@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tidemark.core.operators.ports import RowTime
 from tidemark.core.rows.schema import INSTANT
 from tidemark.partition import Partition
 from tidemark.sinks.rows import decode
@@ -37,6 +38,7 @@ PANES = Table(
     window=("window_start", "player"),
     record_key=("player",),
     members={"window_start": "start", "window_end": "end"},
+    row_time=RowTime("end", -1),
     instants=frozenset({"window_start", "window_end"}),
 )
 ROWS = Table(

@@ -11,6 +11,7 @@ from tests.sinks.feeds import PANES, TOPIC_ID, Record, batch, held, pane
 from tests.sinks.letters import Letters
 from tests.sinks.places import duck_place, sqlite_place
 from tidemark.partition import Partition
+from tidemark.runtime.service.reasons import ReasonStats
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
 from tidemark.sinks.delivery import Delivery
@@ -65,6 +66,21 @@ def test_rows_that_a_sink_names_cost_two_tries_however_many_they_are(bad):  # B2
     wanted = [n for n in range(MANY) if bad(n)]
     assert [letter.offset for letter in letters.written] == wanted
     assert len(sink.taken) == MANY - len(wanted) + 1
+
+
+def test_counts_ages_bytes_and_reasons_are_those_of_the_rows_that_the_sink_has_taken():
+    sink, letters = Refusing(lambda row: row["pops"] < 0, names=True), Letters()
+    waited: list[float] = []
+    delivery = Delivery(sink, letters, waited.append)
+    sent = batch(many(lambda n: n < 3))
+    delivery.deliver([sent])
+    delivered = delivery.delivered
+    assert (delivered.rows, delivered.size_bytes) == (MANY - 3, sum(map(len, sent.values[3:])))
+    (latency,) = delivered.latencies(0)
+    assert (latency.of, latency.histogram.count) == (PANES.name, MANY - 3)
+    assert latency.histogram.counts[-1] == MANY - 3, "the windows end in 1970"
+    assert delivery.dead_reasons.stats() == [ReasonStats("no", 3, "sink")]
+    assert len(waited) == sink.tries
 
 
 def test_rows_that_a_sink_does_not_name_are_found_by_halving_after_the_others():  # B2

@@ -1,4 +1,7 @@
-"""Random chains of windows and of late rows, and what happens to them: rows, silence, crashes."""
+"""Random chains of windows and of late rows.
+
+What happens to them: rows, silence, flushes, crashes.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -96,6 +99,7 @@ ROWS = st.tuples(st.sampled_from("abc"), st.integers(-4, 6), st.integers(0, 5))
 RUNNING = st.one_of(
     st.tuples(st.just("send"), st.integers(0, 1), st.lists(ROWS, min_size=1, max_size=6)),
     st.tuples(st.just("idle"), st.integers(0, 1), st.integers(10, 30)),
+    st.tuples(st.just("flush"), st.just(0), st.integers(-5, 30)),
 )
 ACTIONS = st.one_of(
     RUNNING,
@@ -118,6 +122,8 @@ def happen(run: InProcess, actions: Sequence[Any], unit_ms: int) -> None:
         elif action == "idle":
             silence_ms = max(what * unit_ms, 10_000)
             run.idle("rows", f"{silence_ms}ms", partition=at % run.raw_partitions)
+        elif action == "flush":
+            run.flush((now + what) * unit_ms)
         elif at in services:
             run.crash(at)
             run.restart(at)

@@ -80,9 +80,28 @@ def a_silent_partition_lets_windows_close_once_it_is_idle(run: Scenario) -> None
     run.expect_panes("pops", {"player": "a", "pops": 2})
 
 
+def a_flush_closes_what_is_open(run: Scenario) -> None:
+    #  moves/0  --1-- flush up to 10 --3--11-- flush up to 15: [0, 10) takes no more --4 (late)
+    #  moves/1  (empty)
+    moves = run.plan.named_topics[0]
+    run.send(moves, move("a", 1_000))
+    run.expect_panes("pops")
+    run.flush(10_000)
+    first = {"player": "a", "start": 0, "end": 10_000, "pops": 1}
+    run.expect_panes("pops", first)
+    run.send(moves, move("a", 3_000), move("b", 11_000))
+    run.expect_panes("pops", {**first, "pops": 2})
+    run.flush(15_000)
+    run.send(moves, move("a", 4_000, score=7))
+    run.expect_panes("pops", {**first, "pops": 2})
+    run.expect_late("pops", {"player": "a", "score": 7, "late_by_ms": 0})
+    run.expect_dead_letters()
+
+
 SCENARIOS = (
     (windows_close_as_time_goes_on, 1, "1h"),
     (services_come_back_with_what_they_had, 1, "1h"),
+    (a_flush_closes_what_is_open, 2, "1h"),
     (a_silent_partition_lets_windows_close_once_it_is_idle, 2, "3s"),
 )
 """Each with the raw partitions it needs, and when they are idle."""

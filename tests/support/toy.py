@@ -12,7 +12,7 @@ Per key and ``size_ms`` of event time it publishes, to the port ``balances``:
 A row whose window ended at or before its W is late.  A row without a value is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,7 @@ from tidemark.core.operators.ports import (
 from tidemark.core.state.block_store import IN_MEMORY, BlockStore
 from tidemark.core.time.row_watermarks import ORDER, SEGMENT
 from tidemark.core.time.segment import EVENT_TIME, WATERMARK
+from tidemark.core.windows.open_bounds import OpenBounds
 from tidemark.core.windows.pane import FINAL, RETRACTED, REVISION
 
 ORDERS, PAYMENTS = "orders", "payments"
@@ -92,6 +93,11 @@ class BalanceState:
     def open_windows(self) -> int:
         """Count the lines."""
         return self.lines.height
+
+    def open_bounds(self) -> Iterable[OpenBounds]:
+        """Return the bounds of the windows of lines."""
+        begins_ms = self.lines["start"].to_numpy()
+        return [OpenBounds(begins_ms, lambda place: int(begins_ms[place]) + self.size_ms)]
 
     def apply(self, changes: Changes) -> None:
         """Add one piece."""

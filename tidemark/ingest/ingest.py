@@ -9,11 +9,13 @@ order:
 4. the stateless operators (core/rows/stateless.py);
 5. the rows of tombstones, in the streams that tables read (tombstones.py).
 
+A flush record is blank, and moves the watermark in step 2 (docs/semantics.md, "Flush").
+
 The same records in other batches give the same rows, watermarks and dead letters.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -27,6 +29,7 @@ from tidemark.ingest.tombstones import Tombstones
 from tidemark.plan.physical import Plan, SourcePlan
 from tidemark.serde.decoders import record_decoder
 from tidemark.serde.formats.avro_values import WriterSchemas
+from tidemark.serde.formats.flushes import flushes_of
 from tidemark.serde.parsed_batch import Indices, ParsedBatch, has_repeats
 from tidemark.serde.records import Counts, DeadLetter, RecordBatch
 
@@ -39,16 +42,29 @@ class Progress:
 
     ``loading``: the partition of a table is read to its end first (docs/semantics.md, "Loading").
     Until then rows and marks have no watermark, and ``watermark_ms`` grows unseen.
+    ``unflushed_ms``: the watermark without flush records; None if these have not moved it.
     """
 
     next_offset: int = 0
     watermark_ms: int = NEVER_MS
     loading: bool = False
+    unflushed_ms: int | None = None
 
     @property
     def shown_ms(self) -> int:
         """The watermark that marks have."""
         return NEVER_MS if self.loading else self.watermark_ms
+
+    def reached(self, next_offset: int, timed: RecordTimes) -> "Progress":
+        """Return the progress after the records up to an offset."""
+        before_ms = self.watermark_ms if self.unflushed_ms is None else self.unflushed_ms
+        unflushed_ms = max(before_ms, timed.unflushed_ms)
+        return Progress(
+            next_offset,
+            timed.watermark_ms,
+            self.loading,
+            None if unflushed_ms == timed.watermark_ms else unflushed_ms,
+        )
 
     def idle_mark(self, source: str, silence_ms: int = 0) -> SourceMark:
         """Return the mark that says that the source is silent from here on, or gone."""
@@ -61,7 +77,8 @@ class IngestOutput:
     """The output of ingest for one batch.
 
     ``streams``: by name, rows in log order, with all ROW_COLUMNS except SOURCE.  ``mark``: the
-    batch's source mark.  ``progress``: after the batch.
+    batch's source mark.  ``progress``: after the batch.  ``flushes``: the time of each flush, by
+    the offset of its record.
     """
 
     streams: Mapping[str, pl.DataFrame]
@@ -69,6 +86,7 @@ class IngestOutput:
     counts: Counts
     mark: SourceMark
     progress: Progress
+    flushes: Mapping[int, int] = field(default_factory=dict)
 
 
 class Ingest:
@@ -77,7 +95,9 @@ class Ingest:
     def __init__(self, plan: Plan, writers: WriterSchemas | None = None) -> None:
         """Prepare the decoder of each source; ``writers``: for formats with a registry."""
         self._plan = plan
-        self._sources = {source.name: _Source(source, writers) for source in plan.sources}
+        self._sources = {
+            source.name: _Source(source, plan.pipeline, writers) for source in plan.sources
+        }
 
     def take(self, batch: RecordBatch, progress: Progress) -> IngestOutput:
         """Return the rows, dead letters and time of the next batch of a raw partition.
@@ -131,8 +151,8 @@ class _DeadLetterCollector:
 class _Source:
     """Ingest of one source: its decoder, its time and its stateless operators."""
 
-    def __init__(self, plan: SourcePlan, writers: WriterSchemas | None) -> None:
-        self._plan = plan
+    def __init__(self, plan: SourcePlan, pipeline: str, writers: WriterSchemas | None) -> None:
+        self._plan, self._pipeline = plan, pipeline
         self._time = SourceTime(plan)
         self._records = record_decoder(plan.format, plan.schema, self._time.columns, writers)
         self._tombstones = Tombstones(plan)
@@ -142,14 +162,15 @@ class _Source:
         parsed = self._records.parse(batch)
         for dead in parsed.dead:
             collector.add(dead.index, "parse", dead.reason)
-        timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add)
+        before = len(collector.dead)
+        flushes, blank = flushes_of(batch, parsed.blank, self._pipeline, collector.add)
+        unread = len(collector.dead) - before
+        timed = self._time.of(batch, parsed, progress.watermark_ms, collector.add, flushes)
         shown = timed.watermarks
         if progress.loading:
             shown = np.full_like(shown, NEVER_MS)
         records, rows = _timely(batch, parsed, timed, shown)
-        reached = replace(
-            progress, next_offset=batch.log_next_offset, watermark_ms=timed.watermark_ms
-        )
+        reached = progress.reached(batch.log_next_offset, timed)
         metadata = self._plan.graph.metadata
         records, rows = with_metadata(metadata, records, rows, batch, collector.add)
         distinct, numbers = records, None
@@ -162,11 +183,12 @@ class _Source:
         with_deleted = self._tombstones.added(
             evaluated.streams,
             batch,
-            parsed.blank,
+            blank,
             timed.watermarks,
             shown,
             collector.add,
         )
+        ignored = len(parsed.blank) - unread - with_deleted.passed - with_deleted.dead
         return IngestOutput(
             streams=with_deleted.streams,
             dead_letters=collector.letters(batch),
@@ -175,7 +197,7 @@ class _Source:
                 passed=int(evaluated.passed.sum()) + with_deleted.passed,
                 filtered=evaluated.filtered,
                 dead=len(collector.dead),
-                blank=len(parsed.blank) - with_deleted.passed - with_deleted.dead,
+                blank=ignored,
                 converted=parsed.converted,
             ),
             mark=SourceMark(
@@ -187,6 +209,7 @@ class _Source:
                 idle=self._plan.static is not None and not progress.loading,
             ),
             progress=reached,
+            flushes={int(batch.offsets[n]): until_ms for n, until_ms in flushes.items()},
         )
 
 

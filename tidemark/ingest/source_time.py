@@ -9,11 +9,12 @@
    become dead letters in a later step.
 4. A record with several rows is one record of time.  It is dead if any of its rows is.  It has the
    latest event time and the largest candidate of its rows.
+5. A flush record has a candidate and no event time.
 
 See docs/semantics.md, "Sources, event time, watermarks".
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,13 +55,15 @@ class RecordTimes:
 
     ``row_ms``: the event times of the rows of good records.  ``moves``: a mask of the records that
     have an event time and are not quarantined.  ``watermarks``: before each record.
-    ``watermark_ms``: after all records.
+    ``watermark_ms``: after all records.  ``unflushed_ms``: the watermark that these records would
+    give alone, without the flush records.
     """
 
     row_ms: Times
     moves: Mask
     watermarks: Times
     watermark_ms: int
+    unflushed_ms: int
 
 
 @dataclass(frozen=True)
@@ -138,17 +141,23 @@ class SourceTime:
         ]
 
     def of(
-        self, batch: RecordBatch, parsed: ParsedBatch, watermark_ms: int, report_dead: ReportDead
+        self,
+        batch: RecordBatch,
+        parsed: ParsedBatch,
+        watermark_ms: int,
+        report_dead: ReportDead,
+        flushes: Mapping[int, int],
     ) -> RecordTimes:
         """Return the time of a batch's records; ``watermark_ms``: before the batch.
 
-        Good records without time are reported to ``report_dead``.
+        Good records without time are reported to ``report_dead``.  ``flushes``: the time of
+        each flush, by the index of its record.
         """
         largest_ms = largest_of(watermark_ms, self._delay_ms)
         time_input = self._time_input(batch, parsed, report_dead)
         row_times = self._row_times(time_input, report_dead)
         if row_times is None:
-            times, position = self._clock_times(batch, parsed, largest_ms), None
+            times, position = self._clock_times(batch, parsed, largest_ms, flushes), None
             row_ms, good_ms = times.ms[time_input.records], times.ms[parsed.records]
         else:
             times, position = time_input.by_record(row_times)
@@ -158,7 +167,7 @@ class SourceTime:
             report_dead(index, "watermark", reason)
         known = times.known
         known[list(failed)] = False
-        counts &= known
+        candidates, counts = self._with_flushes(candidates, counts & known, flushes)
         future_ms = self._plan.max_future_ms
         if future_ms is not None and not isinstance(self._plan.event_time, IngestTime):
             latest = np.where(counts, np.maximum(times.ms, candidates), times.ms)
@@ -169,7 +178,9 @@ class SourceTime:
         self._report_timeless(np.unique(timeless), times, position, report_dead)
         watermarks, largest_ms = watermarks_before(candidates, counts, largest_ms, self._delay_ms)
         watermark_ms = watermark_of(largest_ms, self._delay_ms)
-        return RecordTimes(good_ms, known, watermarks, watermark_ms)
+        counts[[*flushes]] = False
+        unflushed_ms = watermark_of(int(candidates[counts].max(initial=NEVER_MS)), self._delay_ms)
+        return RecordTimes(good_ms, known, watermarks, watermark_ms, unflushed_ms)
 
     def _time_input(
         self, batch: RecordBatch, parsed: ParsedBatch, report_dead: ReportDead
@@ -197,7 +208,13 @@ class SourceTime:
             return self._bounded(value_times(values))
         return None
 
-    def _clock_times(self, batch: RecordBatch, parsed: ParsedBatch, largest_ms: int) -> EventTimes:
+    def _clock_times(
+        self,
+        batch: RecordBatch,
+        parsed: ParsedBatch,
+        largest_ms: int,
+        flushes: Mapping[int, int],
+    ) -> EventTimes:
         """Return the event time of every record, from Kafka or from ingest; blank ones have none.
 
         ``largest_ms``: the largest watermark candidate before the batch.
@@ -205,10 +222,28 @@ class SourceTime:
         if isinstance(self._plan.event_time, RecordTime):
             times = record_times(batch.timestamp_column())
         else:
-            now_ms = max(batch.received_at_ms, largest_ms)
-            times = record_times(np.full(len(batch), now_ms, np.int64))
+            now_ms = np.full(len(batch), max(batch.received_at_ms, largest_ms), np.int64)
+            at, candidates = self._flush_candidates(flushes)
+            now_ms[at] = np.maximum(now_ms[at], candidates)
+            times = record_times(np.maximum.accumulate(now_ms))
         times.reason[list(parsed.blank)] = _NO_TIME
         return self._bounded(times)
+
+    def _with_flushes(
+        self, candidates: Times, counts: Mask, flushes: Mapping[int, int]
+    ) -> tuple[Times, Mask]:
+        """Return the candidates and their mask, with those of flush records."""
+        if flushes:
+            at, flushed = self._flush_candidates(flushes)
+            candidates = candidates.copy()
+            candidates[at] = flushed
+            counts[at] = True
+        return candidates, counts
+
+    def _flush_candidates(self, flushes: Mapping[int, int]) -> tuple[Indices, Times]:
+        """Return the indexes of flush records, and their watermark candidates."""
+        until_ms = np.fromiter(flushes.values(), np.int64, len(flushes))
+        return np.fromiter(flushes, np.intp, len(flushes)), until_ms + self._delay_ms
 
     def _bounded(self, times: EventTimes) -> EventTimes:
         return times.not_before(self._min_ms).with_windows(self._plan.longest_window_ms)

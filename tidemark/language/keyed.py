@@ -19,6 +19,7 @@ from tidemark.language.output import publish_rows
 from tidemark.language.windowed import WindowedStream, in_windows
 from tidemark.language.windows import DynamicGapSession, ProcessingTime, SameWindows
 from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.html_table import html_table
 from tidemark.plan.logical import (
     MAX_PAIRS,
     MAX_PARTIAL,
@@ -52,6 +53,10 @@ class KeyedStream:
 
     def __repr__(self) -> str:
         return f"KeyedStream(key: {', '.join(self.key)})"
+
+    def _repr_html_(self) -> str:
+        """Return the columns and their types, for a notebook."""
+        return html_table(repr(self), ("column", "type"), self.node.columns.items())
 
     if not TYPE_CHECKING:  # type checkers know the methods that there are
 

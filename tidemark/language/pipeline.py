@@ -33,6 +33,7 @@ from tidemark.language.source_options import (
 from tidemark.language.stream import Stream
 from tidemark.plan.compile import compile_plan
 from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.html_table import html_table
 from tidemark.plan.logical import Node, Source
 from tidemark.plan.names import require_topic, source_text
 from tidemark.plan.physical import Plan
@@ -66,6 +67,19 @@ class Pipeline:
     def __repr__(self) -> str:
         outputs = ", ".join(output.name for output in self._dataflow.outputs)
         return f"Pipeline({self.name!r}, outputs: {outputs or 'none'})"
+
+    def _repr_html_(self) -> str:
+        """Return the raw topics with their columns, and the result topics, for a notebook."""
+        sources = [
+            (f"reads {', '.join(node.source.topics)}", ", ".join(node.columns))
+            for node in self._dataflow.sources
+            if node.source is not None
+        ]
+        outputs = [
+            (f"publishes {self.name}.{output.name}", output.format)
+            for output in self._dataflow.outputs
+        ]
+        return html_table(f"pipeline {self.name}", ("topic", "what"), [*sources, *outputs])
 
     def source(
         self,

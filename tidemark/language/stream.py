@@ -38,6 +38,7 @@ from tidemark.language.absent import absent
 from tidemark.language.keyed import KeyedStream
 from tidemark.language.output import publish_rows
 from tidemark.plan.dataflow import Dataflow
+from tidemark.plan.html_table import html_table
 from tidemark.plan.logical import Format, Node
 from tidemark.plan.names import column_types, require_key, require_new_columns
 from tidemark.plan.operators.replacing import require_rows_that_stay
@@ -56,6 +57,10 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({', '.join(self.node.columns)})"
+
+    def _repr_html_(self) -> str:
+        """Return the columns and their types, for a notebook."""
+        return html_table(repr(self), ("column", "type"), self.node.columns.items())
 
     if not TYPE_CHECKING:  # type checkers know the methods that there are
 

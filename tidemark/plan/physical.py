@@ -244,6 +244,10 @@ class Plan:
         """Return the source of a raw topic."""
         return next(source for source in self.sources if source.reads(topic))
 
+    def log_of(self, operator: OperatorPlan) -> LogPlan:
+        """Return the log that an operator reads."""
+        return next(log for log in self.logs if log.topic == operator.log)
+
     def derived_of(self, operator: str) -> DerivedPlan | None:
         """Return what an operator hands on, if operators read its results."""
         return next((each for each in self.derived if each.operator == operator), None)

@@ -19,6 +19,7 @@ from tidemark.core.windows.pane import END_OF_INPUT, RETRACTED, WINDOW
 from tidemark.errors import PipelineError
 from tidemark.serde.avro import AvroType, schema_file
 from tidemark.serde.binary_column import BinaryColumn
+from tidemark.serde.formats.framing import HEADER_BYTES
 from tidemark.serde.json_results import Messages
 from tidemark.serde.json_rows import json_arrays
 
@@ -65,6 +66,19 @@ class AvroEncoder:
             published = published.with_columns(pl.lit(value=False).alias(END_OF_INPUT))
         exact = _exact(_decimals(published), self._decimals)
         return keys, BinaryColumn.of(map(self.avro.encode, exact.iter_rows(named=True)))
+
+    def decode(self, value: bytes) -> dict[str, Any]:
+        """Return the record in a published value.
+
+        A value may begin with the id of a schema in a registry.  The present schema decodes it,
+        so a reader needs no registry.
+
+        Raises:
+            StateError: the bytes have another schema, or are damaged.
+        """
+        if value.startswith(b"\0"):
+            value = self.avro.header + value[HEADER_BYTES:]
+        return self.avro.decode(value)
 
 
 def record_schema(topic: str, port: Port) -> dict[str, Any]:

@@ -9,15 +9,19 @@ So no letter is written of it.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.producer import Failures, flush, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.messages.received import ReceivedMessage
+from tidemark.runtime.service.reasons import Reasons
+from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import DeadLetter
+from tidemark.sinks.delivered import Delivered
 from tidemark.sinks.sink import Batch, RefusedError, Sink
 
 _log = logging.getLogger("tidemark")
@@ -56,15 +60,26 @@ class DeadLetterWriter:
 class Delivery:
     """A sink, and where the rows go that it refuses."""
 
-    def __init__(self, sink: Sink, dead_letters: DeadLetters) -> None:
-        """``dead_letters``: of the pipeline."""
+    def __init__(
+        self,
+        sink: Sink,
+        dead_letters: DeadLetters,
+        waited: Callable[[float], None] = lambda _seconds: None,
+    ) -> None:
+        """``dead_letters``: of the pipeline.  ``waited``: takes the seconds of each write."""
         self.sink = sink
         self.dead_letters = dead_letters
-        self.rows = 0
+        self.delivered = Delivered()
+        self.dead_reasons = Reasons()
+        self._waited = waited
 
     def undecoded(self, records: Sequence[ReceivedMessage], bad: Sequence[tuple[int, str]]) -> None:
         """Write dead letters of records that are no rows of their table: index and reason."""
-        self.dead_letters.write([_undecoded(records[index], reason) for index, reason in bad])
+        self._bury([_undecoded(records[index], reason) for index, reason in bad])
+
+    def _bury(self, letters: Sequence[DeadLetter]) -> None:
+        self.dead_letters.write(letters)
+        self.dead_reasons.add((each.stage, each.reason) for each in letters)
 
     def deliver(self, batches: Sequence[Batch]) -> None:
         """Write batches; refused rows become dead letters.
@@ -111,7 +126,7 @@ class Delivery:
     def _refuse(self, batch: Batch, rows: Mapping[int, str]) -> None:
         """Write the dead letters of rows of a batch; ``rows``: index and reason."""
         if not batch.table.raw_keys:
-            self.dead_letters.write([_refused(batch, at, reason) for at, reason in rows.items()])
+            self._bury([_refused(batch, at, reason) for at, reason in rows.items()])
             return
         first = min(rows)
         _log.error(
@@ -125,8 +140,12 @@ class Delivery:
         )
 
     def _write(self, batches: Sequence[Batch]) -> None:
-        self.sink.write(batches)
-        self.rows += sum(len(batch.offsets) for batch in batches)
+        begin_s = time.monotonic()
+        try:
+            self.sink.write(batches)
+        finally:
+            self._waited(time.monotonic() - begin_s)
+        self.delivered.add(batches, now_ms())
 
 
 def _undecoded(record: ReceivedMessage, reason: str) -> DeadLetter:

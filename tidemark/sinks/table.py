@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from tidemark.core.operators.joins.results import END_MS, START_MS
-from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port
+from tidemark.core.operators.ports import LATE, LATE_BY, PANES, ROW, Port, RowTime
 from tidemark.core.operators.rows import EVENT_TIME_MS
 from tidemark.core.rows.schema import INSTANT
 from tidemark.core.windows.pane import END, FINAL, RETRACTED, REVISION, START, TIMING, WINDOW
@@ -92,6 +92,7 @@ class Table:
         schema: the schema of a mapped table; empty for that of the connection.
         is_mapped: whether the table is a user's, which the sink does not create or change.
         keeps_rows: whether the rows of older generations stay in a mapped table.
+        row_time: the event time of a result, by the member of its record; None for other rows.
     """
 
     topic: str
@@ -111,6 +112,7 @@ class Table:
     schema: str = ""
     is_mapped: bool = False
     keeps_rows: bool = False
+    row_time: RowTime | None = None
 
     def member(self, column: str) -> str:
         """Return the member of a record that a column holds."""
@@ -206,6 +208,7 @@ def _table(plan: Plan, operator: OperatorPlan, each: PortPlan) -> Table:
         members={column: name for name, column in names.items() if name != column},
         instants=frozenset(names[name] for name in port.instants),
         operator=operator.name,
+        row_time=port.row_time if each is operator.results else None,
     )
 
 

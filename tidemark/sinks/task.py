@@ -28,10 +28,11 @@ from confluent_kafka import TopicPartition
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.schema_registry import with_registry
 from tidemark.runtime.client.silence import EndOffsets
-from tidemark.runtime.client.topics import ensure, own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
 from tidemark.runtime.memory import held_bytes
@@ -201,6 +202,7 @@ class SinkTask:
     def _pause(self, *, pause: bool) -> None:
         if pause != self._paused:
             self._paused = pause
+            self.process.idle_for = "sink" if pause else "input"
             (self.process.member.pause if pause else self.process.member.resume)(self._states)
             self.process.member.pause(self._stopped)
 
@@ -277,18 +279,24 @@ class SinkTask:
     def figures(self) -> Mapping[str, object]:
         """Return counts since the start, and the lag."""
         return {
-            "rows": self.delivery.rows,
+            "rows": self.delivery.delivered.rows,
             "dead": self.delivery.dead_letters.count,
             "lag": self._ends.lag(self.process.member.positions),
         }
 
-    def account(self, _now_ms: int) -> Account:
-        """Return counts since the start."""
+    def account(self, now_ms: int) -> Account:
+        """Return counts since the start, and how old results were when the sink had them."""
+        delivered = self.delivery.delivered
+        by_outbox = isinstance(self.delivery.sink, TopicSink)  # which counts its bytes itself
         return Account(
-            self.delivery.rows,
-            self.delivery.rows,
+            delivered.rows,
+            delivered.rows,
             self._ends.known,
+            self._ends.stable,
             dead_letters=self.delivery.dead_letters.count,
+            latencies=delivered.latencies(now_ms),
+            dead_reasons=self.delivery.dead_reasons.stats(),
+            bytes_out=0 if by_outbox else delivered.size_bytes,
         )
 
 
@@ -311,7 +319,8 @@ def run(config: Config, plan: Plan) -> None:
     ensure(process.admin, own_topics(process.plan), config.replication_factor)
     if isinstance(sink, TopicSink):
         sink.join(process.outbox, process.admin, config.replication_factor)
-    delivery = Delivery(sink, DeadLetterWriter(own, plan.dead_letters))
+    letters = DeadLetterWriter(own, plan.dead_letters)
+    delivery = Delivery(sink, letters, process.waited_for_sink)
     contents = Contents(own, process.admin, plan, tables)
     where = config.pipeline, config.sink_name, config.bootstrap_servers
     stopped = StoppedTables(tables, lambda line: as_typed(line, *where))

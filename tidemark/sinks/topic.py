@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
+from tidemark.plan.topics import MAX_MESSAGE_BYTES, Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.broker_probe import LastError
 from tidemark.runtime.client.commit import Outbox
@@ -29,7 +30,7 @@ from tidemark.sinks.table import Table
 _SETTINGS = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
-    "max.message.bytes": str(clients.MAX_MESSAGE_BYTES),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 _LEAST_BYTES = 2**20  # a topic that exists may have the broker's default
 _OVERHEAD_BYTES = 128  # of a batch with one record
@@ -57,7 +58,7 @@ class _TargetTopics:
     def prepare(self, admin: AdminClient, tables: Sequence[Table], replication_factor: int) -> None:
         """Create missing topics, verify the others."""
         wanted = [
-            topics.Topic(self.name(table.topic), table.partitions, _SETTINGS, _LEAST_BYTES)
+            Topic(self.name(table.topic), table.partitions, _SETTINGS, _LEAST_BYTES)
             for table in tables
         ]
         topics.ensure(admin, wanted, replication_factor)

@@ -6,7 +6,7 @@ a service that crashed restarts with exactly the state that it had committed.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -158,6 +158,9 @@ class InProcess(Scenario):
         if service == INGEST:
             self._load()
         self._work()
+
+    def _flushed_topics(self) -> Mapping[str, int]:
+        return {topic: self._count(topic) for topic, _ in self._raw if topic not in self._statics}
 
     def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
         self._join(topic)

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,10 +21,12 @@ from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
 from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import PortPlan
+from tidemark.plan.topics import own_topics, raw_topic, raw_topics
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
+from tidemark.runtime.ingest.flush import flushed_topics
 from tidemark.runtime.keyed.encoders import encoder_of
 from tidemark.runtime.retry import poll
 from tidemark.runtime.service.command import service_command, service_environment
@@ -116,8 +117,8 @@ class OnBroker(Scenario):
             raise
 
     def _create_topics(self) -> None:
-        raw = [replace(t, partitions=self.raw_partitions) for t in topics.raw_topics(self.plan)]
-        topics.ensure(self._admin, [*raw, *topics.own_topics(self.plan)], -1)
+        raw = raw_topics(self.plan, self.raw_partitions)
+        topics.ensure(self._admin, [*raw, *own_topics(self.plan)], -1)
         for at, end in offsets(self._admin, self._raw(), LATEST).items():
             if end:
                 raise ConfigurationError(
@@ -165,9 +166,12 @@ class OnBroker(Scenario):
             raise ConfigurationError(f"restart({service!r}): it runs")
         self._start(service)
 
+    def _flushed_topics(self) -> Mapping[str, int]:
+        return flushed_topics(self.plan, topics.raw_counts(self._admin, self.plan))
+
     def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:
         if topic not in self.plan.named_topics:  # one of a pattern may be new
-            topics.ensure_raw(self._admin, [topics.raw_topic(topic, self.raw_partitions)], -1)
+            topics.ensure_raw(self._admin, [raw_topic(topic, self.raw_partitions)], -1)
         producer = Producer(
             {"bootstrap.servers": self._config.bootstrap_servers, "enable.idempotence": True}
         )

@@ -19,6 +19,7 @@ from tidemark.errors import ConfigurationError
 from tidemark.plan.dataflow import output_topics
 from tidemark.plan.logical import SIDES
 from tidemark.plan.physical import OperatorPlan, Plan, PortPlan, SourcePlan
+from tidemark.serde.formats.flushes import flush_header
 from tidemark.serde.formats.source_format import JSON
 
 Record = Mapping[str, Any]
@@ -116,6 +117,16 @@ class Scenario(ABC):
         _put(record, _place_of(source.schema.fields, path), event_time)
         for each in range(self.raw_partitions) if partition is None else [partition]:
             self._send(topic, each, [_encoded(record)])
+
+    def flush(self, until_ms: int) -> None:
+        """Close what ends by ``until_ms``, as ``tidemark flush --until`` does.
+
+        All partitions of the raw topics get a flush record, except those of static tables.
+        """
+        record = RawMessage(None, headers=[flush_header(self.plan.pipeline, until_ms)])
+        for topic, count in self._flushed_topics().items():
+            for partition in range(count):
+                self._send(topic, partition, [record])
 
     def idle(self, topic: str, silence: Duration | None = None, partition: int = 0) -> None:
         """Let a partition be silent, by default for as long as makes it idle.
@@ -225,6 +236,10 @@ class Scenario(ABC):
         if service not in self.plan.services():
             names = ", ".join(self.plan.services())
             raise ConfigurationError(f"no service {service!r}: {self.plan.pipeline} needs {names}")
+
+    @abstractmethod
+    def _flushed_topics(self) -> Mapping[str, int]:
+        """Return the partition counts of existing raw topics, without those of static tables."""
 
     @abstractmethod
     def _send(self, topic: str, partition: int, messages: Sequence[RawMessage]) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO
 
 import pytest
@@ -60,7 +61,8 @@ class _StartingBroker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as requests:
+        # A client that ends with answers unread resets the connection.
+        with suppress(ConnectionError), connection, connection.makefile("rb") as requests:
             while size := requests.read(4):
                 api, version, number = struct.unpack(">hhi", _request(requests, size)[:8])
                 answer = struct.pack(">i", number)

@@ -1,4 +1,7 @@
-"""A commit that a rebalancing group refuses is repeated; other refusals end it."""
+"""A commit that a rebalancing group refuses is repeated; other refusals end it.
+
+A transaction outside of the services commits all or nothing, and an abort hides no cause.
+"""
 
 import struct
 from typing import Any
@@ -6,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from tidemark.errors import InfrastructureError
 from tidemark.runtime.client.membership import MembershipLostError
-from tidemark.runtime.client.transaction import Transaction
+from tidemark.runtime.client.transaction import Transaction, committed
 
 OFFSETS = [TopicPartition("raw", 0, 1)]
 
@@ -138,3 +142,38 @@ def test_a_job_outside_of_the_group_commits_without_a_membership():
     broker = Broker(-1)
     written(broker, of_member=False).commit(OFFSETS, Group(-1))  # type: ignore[arg-type]
     assert broker.committed == [b"a", b"b"]
+
+
+class Fenced:
+    """A producer that the broker has fenced: commit and abort fail."""
+
+    def __init__(self, code: int) -> None:
+        self._code = code
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self, _timeout_s: float) -> None:
+        raise KafkaException(KafkaError(self._code))
+
+    def abort_transaction(self, _timeout_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE, "the abort failed"))
+
+
+def test_a_fenced_transaction_says_that_another_process_has_ended_it():
+    producer: Any = Fenced(KafkaError._FENCED)
+    with (
+        pytest.raises(InfrastructureError, match=r"^another flush$"),
+        committed(producer, "another flush"),
+    ):
+        pass
+
+
+def test_a_failed_abort_does_not_hide_the_cause():
+    producer: Any = Fenced(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with (
+        pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"),
+        committed(producer, "-"),
+    ):
+        pass
+    with pytest.raises(ValueError, match="no letter"), committed(producer, "-"):
+        raise ValueError("no letter")

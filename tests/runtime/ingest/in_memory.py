@@ -114,6 +114,8 @@ class _Ends:
     def known(self) -> dict[Partition, int]:
         return {at: len(values) for at, values in self._cluster.raw.items()}
 
+    stable = known
+
     def count(self, _topics: object) -> None:
         self.counts = self._cluster._counts()
 

@@ -46,6 +46,18 @@ def test_rows_of_a_topic_made_anew_count_and_no_clock_goes_back(live):
     assert not late
 
 
+def test_the_watermark_without_flushes_outlives_the_process(live):
+    found = live.committed[A]
+    past = decode(found.metadata, SourceProgress, str(A))
+    assert past.unflushed_ms is None
+    flushed = msgspec.structs.replace(past, watermark_ms=9_000, unflushed_ms=past.watermark_ms)
+    live.committed[A] = TopicPartition(*A, found.offset, metadata=encode(flushed))
+    live.raw[A].append(record(300, k="a", city="x", v=1))
+    Service(live, OLD, (A, B)).finish()
+    after = decode(live.committed[A].metadata, SourceProgress, str(A))
+    assert (after.watermark_ms, after.unflushed_ms) == (9_000, past.watermark_ms + 150)
+
+
 def test_a_new_log_begins_after_the_records_of_the_old_topic(live):
     made_anew(live, A, [record(at, k="a", city="x", v=1) for at in (500, 510)])
     Service(live, NEW, (A, B)).finish()

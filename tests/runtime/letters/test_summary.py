@@ -3,7 +3,8 @@
 import pytest
 
 from tests.runtime.letters.samples import stored
-from tidemark.runtime.letters.summary import OTHERS, Summary, pattern
+from tidemark.runtime.letters.summary import Summary
+from tidemark.runtime.service.reasons import OTHERS, pattern
 
 
 @pytest.mark.parametrize(

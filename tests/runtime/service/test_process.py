@@ -69,6 +69,7 @@ def process_of(work: Taking, outbox: Committing, member: Reading) -> Any:
     process: Any = Process.__new__(Process)
     process.outbox, process.member = outbox, member
     process._work, process._failed, process._in_hand = work, False, []
+    process._gone, process.idle_for = None, "input"
     process.memory_bytes = Config().memory_bytes
     process._committed, process._telemetry = {}, Telemetry(Config(), "p", "s", Health("s", 60.0))
     process._stall = ReadingStall(None, "p.s", 0.0)  # type: ignore[arg-type]

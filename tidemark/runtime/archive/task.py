@@ -14,10 +14,11 @@ from confluent_kafka import TopicPartition
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.archive.archive import Archive, ArchivedSegment
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.silence import EndOffsets
-from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.client.topics import ensure, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import held_bytes
 from tidemark.runtime.messages.received import ReceivedMessage
@@ -130,7 +131,7 @@ class ArchiveTask:
 
     def account(self, _now_ms: int) -> Account:
         """Return counts since the start."""
-        return Account(self._segments, self._segments, self._ends.known)
+        return Account(self._segments, self._segments, self._ends.known, self._ends.stable)
 
 
 def _days(segments: Sequence[ArchivedSegment]) -> Iterator[list[ArchivedSegment]]:

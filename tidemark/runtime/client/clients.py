@@ -2,17 +2,15 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
+from tidemark.plan.topics import MAX_MESSAGE_BYTES
 from tidemark.runtime.config import Config
 from tidemark.runtime.memory import fetch_bytes, fetched_bytes, queued_bytes
-
-MAX_MESSAGE_BYTES = 16 * 2**20
-"""Largest message of Tidemark's own topics, and of its producers (checked before compression)."""
 
 Answer = TypeVar("Answer")
 
@@ -176,6 +174,20 @@ def hinders_reading(error: KafkaError) -> bool:
     return error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
+def records(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the records that a ``plain_consumer`` has returned, without harmless errors.
+
+    Raises:
+        KafkaException: an error hinders the reading.
+    """
+    for message in messages:
+        error = message.error()
+        if error is None:
+            yield message
+        elif hinders_reading(error):
+            raise KafkaException(error)
+
+
 _WRITING_DECIDED = {
     "message.max.bytes": MAX_MESSAGE_BYTES,
     "partitioner": "murmur2_random",
@@ -198,10 +210,16 @@ def _writing_tuned(config: Config) -> dict[str, Any]:
     return {**_WRITING_TUNED, "queue.buffering.max.kbytes": queued_kbytes}
 
 
-def transactional_producer(config: Config, transactional_id: str) -> Producer:
-    """Return a transactional producer; it fences an earlier process with the same id."""
+def transactional_producer(
+    config: Config, transactional_id: str, *, reports: bool = False
+) -> Producer:
+    """Return a transactional producer; it fences an earlier process with the same id.
+
+    ``reports``: whether it also reports the records that are written, with their offsets.
+    """
     decided = {
         **_WRITING_DECIDED,
+        "delivery.report.only.error": not reports,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": config.transaction_timeout_ms,
         # Otherwise a commit may hang after a short outage of the brokers: docs/decisions/0010.

@@ -19,7 +19,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.membership import MOVED, OUTDATED, Membership, later_membership
-from tidemark.runtime.client.producer import Failures, HeldRecords, flush, send, size_bytes
+from tidemark.runtime.client.producer import (
+    Failures,
+    HeldRecords,
+    flush,
+    payload_bytes,
+    send,
+    size_bytes,
+)
 from tidemark.runtime.client.transaction import (
     STEP_S,
     OnWait,
@@ -44,6 +51,9 @@ _PASSING = {
 
 class Outbox(Protocol):
     """Takes the output of a service between commits."""
+
+    written_bytes: int
+    """Keys and values written since the start, before compression."""
 
     @property
     def is_open(self) -> bool:
@@ -106,6 +116,7 @@ class FlushFirst:
         self._most_bytes = most_bytes
         self._open = False
         self._bytes = 0
+        self.written_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -128,6 +139,7 @@ class FlushFirst:
         if values:
             self._open = True
             self._bytes += size_bytes(values)
+            self.written_bytes += payload_bytes(keys, values)
             send(self._producer, topic, partition, keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
@@ -160,6 +172,7 @@ class OffsetsFirst:
         self._failures = failures
         self._on_wait = on_wait
         self._held = held
+        self.written_bytes = 0
 
     @property
     def is_open(self) -> bool:
@@ -181,6 +194,7 @@ class OffsetsFirst:
         """Hold records for one partition until the commit."""
         if values:
             self._held.add(topic, partition, keys, values)
+            self.written_bytes += payload_bytes(keys, values)
 
     def commit(self, offsets: Sequence[TopicPartition], consumer: Consumer) -> None:
         """Commit the offsets, then write the held records and wait until the broker has them."""

@@ -76,9 +76,18 @@ def produce_when_there_is_room(producer: Producer, produce: Callable[[], object]
 
 def size_bytes(values: Sequence[bytes | None]) -> int:
     """Return the approximate size of records in memory, by their values."""
-    if isinstance(values, BinaryColumn):
-        return values.size_bytes + _RECORD_BYTES * len(values)
-    return sum(map(len, filter(None, values))) + _RECORD_BYTES * len(values)
+    return _length_bytes(values) + _RECORD_BYTES * len(values)
+
+
+def payload_bytes(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> int:
+    """Return the length of all keys and values."""
+    return _length_bytes(keys) + _length_bytes(values)
+
+
+def _length_bytes(column: Sequence[bytes | None]) -> int:
+    if isinstance(column, BinaryColumn):
+        return column.size_bytes
+    return sum(map(len, filter(None, column)))
 
 
 class HeldRecords:

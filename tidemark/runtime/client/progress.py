@@ -43,6 +43,8 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     created again.
     ``load_until``: the offset in the log up to which a source of a table is loaded; None if this is
     not known yet, or no table reads the source.
+    ``unflushed_ms``: the watermark without flush records; None if these have not moved it, or if it
+    is unknown, as in a commit of an older version.
     """
 
     version: int
@@ -57,6 +59,7 @@ class SourceProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     backfills: dict[str, Backfilled] = msgspec.field(default_factory=dict)
     shift: int = 0
     load_until: int | None = None
+    unflushed_ms: int | None = None
 
 
 class LogProgress(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=False):

@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from tidemark.errors import StateError
 from tidemark.partition import Partition
-from tidemark.runtime.client.clients import hinders_reading, plain_consumer
+from tidemark.runtime.client.clients import plain_consumer, records
 from tidemark.runtime.config import Config
 
 _log = logging.getLogger("tidemark")
@@ -61,16 +61,18 @@ class RangeReader:
         self._ends[at] = end
 
     def read(self, timeout_s: float, count: int = _BATCH) -> list[Message]:
-        """Return the next ``count`` records at most; none if none arrive within ``timeout_s``."""
-        messages = []
-        for message in self._consumer.consume(count, timeout_s):
-            error = message.error()
-            if error is None:
-                messages.append(message)
-            elif hinders_reading(error):
-                raise KafkaException(error)
+        """Return at most the next ``count`` records; an empty list if nothing comes in time."""
+        messages = list(records(self._arrived(timeout_s, count)))
         self._note_positions()
         return [message for message in messages if self._is_wanted(message)]
+
+    def _arrived(self, timeout_s: float, count: int) -> list[Message]:
+        """Wait for a message, then return it and all that have come meanwhile.
+
+        The client itself would wait the whole time for ``count`` messages.
+        """
+        first: list[Message] = self._consumer.consume(1, timeout_s)
+        return [*first, *self._consumer.consume(count - 1, 0)] if first else []
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Stop reading some partitions."""

@@ -1,15 +1,8 @@
-"""Creates Tidemark's own topics with the settings that its guarantees need, and verifies them.
-
-* LogAppendTime for all.  With event times as record timestamps, a time far in the future makes the
-  broker refuse the whole batch.  An old time makes it delete the segment file at once.
-* Messages of 16 MiB: a dead letter or late row may be larger than its record.
-* Small segment files for changelogs: the broker never compacts the active file, 1 GiB by default.
-"""
+"""Creates topics with the settings that plan/topics.py declares, and verifies them."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -18,110 +11,17 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from tidemark.errors import ConfigurationError
 from tidemark.ingest.segment_builder import EPOCH, MAX_BYTES, SegmentBuilder
 from tidemark.plan.matched_topics import matched_topics
-from tidemark.plan.names import progress_topic
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES, when_known
+from tidemark.plan.topics import DAY_MS, UNLIMITED, WEEK_MS, Topic
+from tidemark.runtime.client.clients import when_known
 from tidemark.runtime.retry import poll
 
-_DAY_MS = 24 * 3_600_000
-_WEEK_MS = 7 * _DAY_MS
-_UNLIMITED = -1
 _log = logging.getLogger("tidemark")
 _TIMEOUT_S = 30.0
 _PAUSE_S = 0.1
 _SHORT_ID = 8  # of 22 characters; the metadata of offsets has little room
-
-_ALWAYS = {
-    "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": str(MAX_MESSAGE_BYTES),
-}
-_KEPT = {**_ALWAYS, "cleanup.policy": "delete", "retention.ms": str(_UNLIMITED)}
-_CHANGELOG = {
-    **_ALWAYS,
-    "cleanup.policy": "compact",
-    "segment.bytes": str(16 * 2**20),
-    "segment.ms": "60000",
-    "min.cleanable.dirty.ratio": "0.1",
-    "max.compaction.lag.ms": "60000",
-    "delete.retention.ms": "600000",
-}
-TABLE_SETTINGS = {name: value for name, value in _CHANGELOG.items() if name not in _ALWAYS}
-"""Settings that keep the changelog of a table small, although it is written every second."""
-
-# Old stats are worthless, and no guarantee covers them.
-_STATS = {
-    **_ALWAYS,
-    "cleanup.policy": "delete",
-    "retention.ms": str(_DAY_MS),
-    "retention.bytes": str(256 * 2**20),
-    "segment.bytes": str(16 * 2**20),
-}
-# Raw records keep the timestamps of their producers, which may be event times of any year.
-_RAW = {
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.after.max.ms": str(2**63 - 1),
-    "max.message.bytes": str(MAX_MESSAGE_BYTES),
-    "retention.ms": str(_UNLIMITED),
-}
-
-# Ingest splits segments to fit, so a log may have the broker's default.
-LEAST_LOG_BYTES = 2**20
-
 _ROOM = 4  # a message may be this many times larger than the columns of its segment
-
 _EXACT = ("message.timestamp.type", "cleanup.policy")
-
-
-@dataclass(frozen=True)
-class Topic:
-    """The required settings of a topic."""
-
-    name: str
-    partitions: int
-    settings: Mapping[str, str]
-    least_message_bytes: int = MAX_MESSAGE_BYTES
-    least_retention_ms: int = _WEEK_MS
-
-
-def own_topics(plan: Plan) -> tuple[Topic, ...]:
-    """Return the topics of a pipeline that Tidemark creates and that only Tidemark writes."""
-    partitions = {log.topic: log.partitions for log in plan.logs}
-    topics = [Topic(name, count, _KEPT, LEAST_LOG_BYTES) for name, count in partitions.items()]
-    for operator in plan.operators:
-        count = partitions[operator.log]
-        topics += [Topic(name, count, _KEPT) for name in operator.topics]
-        topics.append(Topic(operator.changelog, count, _CHANGELOG))
-    for derived in plan.derived:
-        topics.append(Topic(progress_topic(plan.pipeline, derived.operator), 1, _CHANGELOG))
-    topics += static_topics(plan)
-    return (*topics, Topic(plan.dead_letters, 1, _KEPT), Topic(plan.generations, 1, _CHANGELOG))
-
-
-def static_topics(plan: Plan) -> list[Topic]:
-    """Return the raw topics that ingest writes: the versions of static tables."""
-    return [Topic(each.name, 1, _KEPT) for each in plan.sources if each.static is not None]
-
-
-def stats_topic(name: str) -> Topic:
-    """Return the stats topic; each service creates it if it can."""
-    return Topic(name, 1, _STATS, least_message_bytes=0, least_retention_ms=0)
-
-
-def retried_topic(plan: Plan) -> Topic:
-    """Return the topic of letters that were sent again; the first retry creates it."""
-    return Topic(plan.retried, 1, _CHANGELOG)
-
-
-def raw_topics(plan: Plan) -> tuple[Topic, ...]:
-    """Return the raw topics that a pipeline names, with recommended settings for missing ones."""
-    partitions = max((log.partitions for log in plan.logs), default=1)
-    own = {topic.name for topic in static_topics(plan)}
-    return tuple(raw_topic(name, partitions) for name in plan.named_topics if name not in own)
-
-
-def raw_topic(name: str, partitions: int) -> Topic:
-    """Return a raw topic with recommended settings."""
-    return Topic(name, partitions, _RAW)
 
 
 def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int) -> list[str]:
@@ -232,6 +132,12 @@ def segment_bytes(admin: AdminClient, plan: Plan) -> int:
     return min(MAX_BYTES, most)
 
 
+def compacted(admin: AdminClient, names: Sequence[str]) -> set[str]:
+    """Return the topics that the broker compacts; these take no record without a key."""
+    found = when_known(lambda: _settings(admin, names)) if names else {}
+    return {name for name, each in found.items() if "compact" in each["cleanup.policy"]}
+
+
 def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
     """Log each raw topic that may lose records unread: by event times, or within a week.
 
@@ -241,7 +147,7 @@ def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
     found = when_known(lambda: _settings(admin, names)) if names else {}
     for name, settings in found.items():
         kept_ms = int(settings["retention.ms"])
-        if "delete" not in settings["cleanup.policy"] or kept_ms == _UNLIMITED:
+        if "delete" not in settings["cleanup.policy"] or kept_ms == UNLIMITED:
             continue
         if settings["message.timestamp.type"] == "CreateTime":
             _log.warning(
@@ -249,14 +155,14 @@ def warn_of_retention(admin: AdminClient, names: Sequence[str]) -> None:
                 "or not; if producers set it to the event time, late records are lost: set "
                 "retention.ms=-1 or message.timestamp.type=LogAppendTime",
                 name,
-                kept_ms / _DAY_MS,
+                kept_ms / DAY_MS,
             )
-        elif kept_ms < _WEEK_MS:
+        elif kept_ms < WEEK_MS:
             _log.warning(
                 "raw topic %s: the broker deletes records after %.1f days, read or not: a pipeline "
                 "that stands still for longer loses them",
                 name,
-                kept_ms / _DAY_MS,
+                kept_ms / DAY_MS,
             )
 
 
@@ -349,7 +255,7 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
         "retention.ms": topic.least_retention_ms,
     }
     for name, least in at_least.items():
-        if name in topic.settings and _UNLIMITED < int(found[name]) < least:
+        if name in topic.settings and UNLIMITED < int(found[name]) < least:
             faults.append(f"{name}={found[name]} where it needs at least {least}")
     return faults
 

@@ -7,7 +7,7 @@ is written again in a new transaction, with the new generation (docs/decisions/0
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from tidemark.errors import InfrastructureError
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.membership import OUTDATED, Membership, later_membership
-from tidemark.runtime.client.producer import HeldRecords, Send, send
+from tidemark.runtime.client.producer import HeldRecords, Send, payload_bytes, send
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import FENCED
 from tidemark.runtime.retry import retry
@@ -79,6 +79,7 @@ class Transaction:
         self._watch = watch
         self._open = False
         self._opened_s = 0.0
+        self.written_bytes = 0
         self._persist(lambda: producer.init_transactions(STEP_S))
 
     @property
@@ -112,6 +113,7 @@ class Transaction:
             self.begin()
             if self._of_member:
                 self._written.add(topic, partition, keys, values)
+            self.written_bytes += payload_bytes(keys, values)
             with self._explained():
                 self._send(topic, partition, keys, values)
 
@@ -214,7 +216,7 @@ class Transaction:
             with self._watch():
                 call()
 
-        persist(watched_call, is_retriable, self._on_wait)
+        persist(watched_call, on_wait=self._on_wait)
 
 
 def transaction(config: Config, transactional_id: str) -> Transaction:
@@ -231,10 +233,39 @@ def require_real(offsets: Sequence[TopicPartition]) -> None:
     assert all(offset.offset >= 0 for offset in offsets), f"offsets to commit: {offsets}"
 
 
+@contextmanager
+def committed(producer: Producer, fenced: str) -> Iterator[None]:
+    """Commit what is written inside in one transaction; abort it after an error.
+
+    Raises:
+        InfrastructureError: another process has ended the transaction; the text is ``fenced``.
+    """
+    try:
+        producer.begin_transaction()
+        yield
+        persist(lambda: producer.commit_transaction(STEP_S))
+    except BaseException as error:
+        with suppress(KafkaException):
+            producer.abort_transaction(STEP_S)
+        if not isinstance(error, KafkaException) or error.args[0].name() not in FENCED:
+            raise
+        raise InfrastructureError(fenced) from error
+
+
+def _is_retriable(error: KafkaError) -> bool:
+    """Return whether a call of a transaction may be repeated after an error."""
+    return error.retriable() and not error.txn_requires_abort() and not error.fatal()
+
+
 def persist(
-    call: Callable[[], object], passes: Callable[[KafkaError], bool], on_wait: OnWait
+    call: Callable[[], object],
+    passes: Callable[[KafkaError], bool] = _is_retriable,
+    on_wait: OnWait = lambda _reason: None,
 ) -> None:
-    """Repeat a call while its errors pass by themselves, for ten minutes at most."""
+    """Repeat a call while its errors pass by themselves, for ten minutes at most.
+
+    ``passes``: by default for a call of a transaction.  ``on_wait``: by default none hears of it.
+    """
     retry(
         call,
         lambda error: isinstance(error, KafkaException) and passes(error.args[0]),
@@ -242,8 +273,3 @@ def persist(
         pause_s=_PAUSE_S,
         on_wait=lambda error: on_wait(error.args[0].str()),
     )
-
-
-def is_retriable(error: KafkaError) -> bool:
-    """Return whether a call of a transaction may be repeated after an error."""
-    return error.retriable() and not error.txn_requires_abort() and not error.fatal()

@@ -93,7 +93,9 @@ class OwnedSource:
                 f"{start.partition}: log {', '.join(backfills)} lacks earlier rows; Spark does not "
                 "read them again: run the ingest service until its log says that it has them"
             )
-        progress = Progress(committed.next_offset, committed.watermark_ms)
+        progress = Progress(
+            committed.next_offset, committed.watermark_ms, unflushed_ms=committed.unflushed_ms
+        )
         return cls(
             topic_id,
             progress,
@@ -168,6 +170,7 @@ class OwnedSource:
                 backfills={self.log_ids[log]: done for log, done in self.backfills.items()},
                 shift=self.shift,
                 load_until=self.load_until,
+                unflushed_ms=self.progress.unflushed_ms,
             )
         )
 

@@ -15,12 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.plan.matched_topics import MatchedTopics, matched_topics
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client.topics import (
-    partition_counts,
-    require,
-    topic_ids,
-    warn_of_retention,
-)
+from tidemark.runtime.client.topics import partition_counts, require, topic_ids, warn_of_retention
 from tidemark.runtime.service.trouble_log import TroubleLog
 
 _log = logging.getLogger("tidemark")

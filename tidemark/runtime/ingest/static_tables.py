@@ -24,7 +24,7 @@ from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.producer import send
 from tidemark.runtime.client.range_reader import RangeReader
-from tidemark.runtime.client.transaction import STEP_S, is_retriable, persist
+from tidemark.runtime.client.transaction import STEP_S, persist
 from tidemark.runtime.config import Config
 from tidemark.statics.rows import read_rows
 from tidemark.statics.versions import StaticRows, StaticVersions
@@ -54,7 +54,7 @@ class _Owned:
         self.failures = 0
 
     def _persist(self, call: Callable[[], object]) -> None:
-        persist(call, is_retriable, self._on_wait)
+        persist(call, on_wait=self._on_wait)
 
     def _read(self, config: Config, admin: AdminClient) -> None:
         begin = offsets(admin, [self._at], EARLIEST)[self._at]

@@ -25,12 +25,14 @@ from dataclasses import dataclass, field
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tidemark.core.time.event_time import instant_text
 from tidemark.errors import StateError
 from tidemark.ingest.ingest import Ingest
 from tidemark.ingest.unit_check import UnitCheck
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
 from tidemark.plan.program import SourceProgram
+from tidemark.plan.topics import own_topics, static_topics
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Start
 from tidemark.runtime.client.producer import Record
@@ -39,10 +41,8 @@ from tidemark.runtime.client.schema_registry import writer_schemas
 from tidemark.runtime.client.silence import EndOffsets
 from tidemark.runtime.client.topics import (
     ensure,
-    own_topics,
     require_raw,
     segment_builder,
-    static_topics,
     topic_ids,
     warn_of_retention,
 )
@@ -61,6 +61,7 @@ from tidemark.runtime.ingest.troubles import Troubles
 from tidemark.runtime.memory import held_bytes, parsed_bytes
 from tidemark.runtime.messages.received import ReceivedMessage
 from tidemark.runtime.service.process import Process
+from tidemark.runtime.service.reasons import Reasons
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.wall_clock import now_ms
 from tidemark.serde.dead_letters import encode_dead_letters
@@ -86,6 +87,7 @@ class IngestTask:
     _moved: set[Partition] = field(default_factory=set)
     _knows_of_record: bool = False
     _counts: Counts = field(default_factory=Counts)
+    _dead_reasons: Reasons = field(default_factory=Reasons)
     _partitions: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -193,6 +195,10 @@ class IngestTask:
             self._builder.add(taken)
             self._counts += taken.counts
             self._report_dead(taken.dead_letters)
+            for offset, until_ms in taken.flushes.items():
+                _log.info(
+                    "%s: flushed up to %s at offset %d", partition, instant_text(until_ms), offset
+                )
             source.took(taken.progress, at_ms)
         self._moved.add(partition)
         self._silent.drop(partition)
@@ -200,6 +206,7 @@ class IngestTask:
     def _report_dead(self, letters: Sequence[DeadLetter]) -> None:
         if letters:
             keys, values = encode_dead_letters(letters)
+            self._dead_reasons.add((each.stage, each.reason) for each in letters)
             self.process.outbox.write(self.plan.dead_letters, 0, keys, values)
 
     def _release(self) -> None:
@@ -342,6 +349,8 @@ class IngestTask:
             rows_in=counts.records,
             rows_out=counts.passed,
             ends=self._ends.known,
+            stable_ends=self._ends.stable,
+            dead_reasons=self._dead_reasons.stats(),
             filtered=counts.filtered,
             converted=counts.converted,
             dead_letters=counts.dead,

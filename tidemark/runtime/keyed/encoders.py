@@ -50,13 +50,13 @@ def encoder_of(port: PortPlan) -> Encoder:
 class Messages(NamedTuple):
     """The rows of a port, as keys and values for each topic.
 
-    ``published``: for the topic of the port.  ``dead``: for the dead-letter topic.  ``oversized``:
-    the number of rows among the dead that fit no message.
+    ``published``: for the topic of the port.  ``dead``: for the dead-letter topic.
+    ``oversized_reasons``: those of rows among the dead that fit no message.
     """
 
     published: tuple[Column, Column]
     dead: tuple[Column, Column]
-    oversized: int
+    oversized_reasons: Sequence[str]
 
 
 def messages(
@@ -65,7 +65,7 @@ def messages(
     """Return the rows of an operator's port as messages; ``at``: the number of the partition."""
     encoder = encoders[operator, port.port.name]
     if isinstance(encoder, DeadLetterEncoder):
-        return Messages(((), ()), encoder.encode(rows, at), 0)
+        return Messages(((), ()), encoder.encode(rows, at), ())
     keys, values = encoder.encode(rows)
     keys, values, letters = without_oversized(port, at, keys, values)
-    return Messages((keys, values), encode_dead_letters(letters), len(letters))
+    return Messages((keys, values), encode_dead_letters(letters), [each.reason for each in letters])

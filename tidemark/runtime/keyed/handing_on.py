@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 from confluent_kafka.admin import AdminClient
 
+from tidemark.core.operators.ports import REASON
 from tidemark.core.time.announcer import Report
 from tidemark.ingest.derived import derived_segments, hand_on
 from tidemark.ingest.segment_builder import SegmentBuilder
@@ -79,17 +80,17 @@ class HandingOn:
 
     def take(
         self, operator: str, results: pl.DataFrame, partition: int, handed_on: int, outbox: Outbox
-    ) -> tuple[int, int]:
+    ) -> tuple[int, Sequence[str]]:
         """Take results of a log partition; the next commit writes them.
 
-        ``handed_on``: how many results came before.  Returns that number after them, and how many
-        of them became dead letters.
+        ``handed_on``: how many results came before.  Returns that number after them, and the
+        reasons of those that became dead letters.
         """
         rows = hand_on(self._derived[operator], results, partition, handed_on)
         self._builder.add(rows)
         if rows.dead.height:
             outbox.write(self._plan.dead_letters, 0, *self._letters[operator].encode(rows.dead))
-        return rows.mark.next_offset, rows.dead.height
+        return rows.mark.next_offset, rows.dead[REASON].to_list()
 
     def write(self, outbox: Outbox, reports: Sequence[Report]) -> None:
         """Write all rows, then the reports; call it last in a checkpoint."""

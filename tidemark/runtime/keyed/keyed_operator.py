@@ -6,12 +6,11 @@ See docs/semantics.md, "A segment acts", and docs/operations.md, "Changelogs".
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 from msgspec.structs import replace
 
-from tidemark.core.operators.output import Output, Tally
+from tidemark.core.operators.output import Output
 from tidemark.core.operators.portions import BEGIN, TARGET_BYTES, RowLimit, bytes_of
 from tidemark.core.operators.ports import PANES
 from tidemark.core.operators.task import OperatorTask
@@ -29,13 +28,13 @@ from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay
 from tidemark.runtime.keyed.encoders import Encoders, messages
 from tidemark.runtime.keyed.handing_on import HandingOn
-from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.lost_rows import (
     FirstMarks,
     are_whole,
     lost_of_stages,
     without_lost_rows,
 )
+from tidemark.runtime.keyed.observed import KeyedTally, LastMoved, RecentAges
 from tidemark.runtime.keyed.restore import ChangelogReader, StateBuilder
 from tidemark.runtime.service.stats import ClockStats, instant, instant_text
 from tidemark.serde.changelog import Commit
@@ -47,18 +46,6 @@ _BATCH_ROWS = 2**20
 
 _BATCH_PORTIONS = 8
 """... and the approximate size of its results, in portions."""
-
-
-@dataclass
-class KeyedTally(Tally):
-    """Counts of an operator in this process.
-
-    ``oversized``: results that fit no message.  ``incomplete``: results of windows that may lack
-    rows.
-    """
-
-    oversized: int = 0
-    incomplete: int = 0
 
 
 class KeyedOperator:
@@ -108,6 +95,7 @@ class KeyedOperator:
         self._handing_on = handing_on
         self._handed_on = 0
         self._reported: TaskProgress | None = None
+        self._ages = RecentAges()
         self.trouble: StateError | None = None
         """Why the operator takes no more segments; None if it works."""
         self.is_stopped = False
@@ -235,7 +223,8 @@ class KeyedOperator:
                 yield  # a checkpoint stops the operator
                 return
             task.next_offset = batch[-1][0] + 1
-            self._limit.took(sum(segment.height for _, segment in batch), results_bytes)
+            rows = sum(segment.height for _, segment in batch)
+            self._limit.took(rows, results_bytes, full=bool(new))
             yield
 
     def _batch(self, new: deque[tuple[int, Segment]]) -> Sequence[tuple[int, Segment]]:
@@ -257,12 +246,13 @@ class KeyedOperator:
                 continue
             if each.port.kind == PANES:
                 rows = self._whole(rows)
+            self.tally.published(each, rows)
             self._hand_on(each, rows, outbox)
             if not each.topic:
                 continue
             for some in _portions(rows, self._portion_bytes):
                 made = messages(self._encoders, self.plan.name, each, self._partition, some)
-                self.tally.oversized += made.oversized
+                self.tally.add_oversized(made.oversized_reasons)
                 outbox.write(self.plan.dead_letters, 0, *made.dead)
                 outbox.write(each.topic, self._partition, *made.published)
 
@@ -271,7 +261,7 @@ class KeyedOperator:
             self._handed_on, dead = self._handing_on.take(
                 self.plan.name, rows, self._partition, self._handed_on, outbox
             )
-            self.tally.failed += dead
+            self.tally.add_refused(self.plan.name, dead)
 
     def progress(self) -> TaskProgress | None:
         """Return what the operator has reached, for the operators that read its results.
@@ -290,15 +280,21 @@ class KeyedOperator:
         return found
 
     def clock_stats(self, last_moved: LastMoved, now_ms: int) -> ClockStats:
-        """Return the clock, the source it waits for, and the size of the state."""
-        clock_ms = self.task.clock_ms
+        """Return the clock, the source it waits for, open windows, and the size of the state."""
+        clock_ms, state = self.task.clock_ms, self.task.state
+        open_windows = state.open_windows()
+        ages = self._ages.of(state, open_windows, clock_ms, now_ms)
         return ClockStats(
             partition=self._partition,
             clock_ms=instant(clock_ms),
             unmoved_since_ms=last_moved.since_ms(self.changelog, clock_ms, now_ms),
             held_by=self.task.clocks.holder(),
-            open_windows=self.task.state.open_windows(),
-            state_bytes=self.task.state.size_bytes(),
+            open_windows=open_windows,
+            state_bytes=state.size_bytes(),
+            active_rules=self.plan.operator.body.active_rules(state),
+            oldest_begin_ms=ages.oldest_begin_ms,
+            oldest_end_ms=ages.oldest_end_ms,
+            ages=list(ages.counts),
         )
 
     def checkpoint(self, outbox: Outbox, position: int) -> Commit:

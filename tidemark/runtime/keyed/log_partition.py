@@ -30,8 +30,9 @@ from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import SnapshotRule
 from tidemark.runtime.keyed.encoders import Encoders
 from tidemark.runtime.keyed.handing_on import HandingOn
-from tidemark.runtime.keyed.keyed_operator import KeyedOperator, KeyedTally
+from tidemark.runtime.keyed.keyed_operator import KeyedOperator
 from tidemark.runtime.keyed.lost_rows import delays_ms
+from tidemark.runtime.keyed.observed import KeyedTally
 from tidemark.runtime.keyed.restore import ChangelogReader, Restore, RestoreRequest
 from tidemark.runtime.memory import portion_bytes
 from tidemark.runtime.messages.received import ReceivedMessage

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tidemark.core.operators.ports import LATE, PANES, ROWS
 from tidemark.plan.physical import PortPlan
-from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
+from tidemark.plan.topics import MAX_MESSAGE_BYTES
 from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.records import DeadLetter
 

@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 from tidemark.partition import Partition
 from tidemark.plan.physical import LogPlan, Plan
 from tidemark.plan.placement import placed
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.generations import records_of_epochs
 from tidemark.runtime.client.offline_group import await_empty, commit_for_group, delete_records
@@ -37,7 +38,7 @@ from tidemark.runtime.client.recorded_program import (
     recorded_logs,
     recorded_program,
 )
-from tidemark.runtime.client.topics import ensure, own_topics, require_raw, short_ids, topic_ids
+from tidemark.runtime.client.topics import ensure, require_raw, short_ids, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.keyed.reset_checks import (

@@ -3,14 +3,23 @@
 See docs/operations.md, "Stats" and "Operators that stop".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidemark.core.time.segment import NEVER_MS
+from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
-from tidemark.runtime.keyed.keyed_operator import KeyedTally
-from tidemark.runtime.keyed.last_moved import LastMoved
-from tidemark.runtime.keyed.log_partition import LogPartition
-from tidemark.runtime.service.stats import OperatorStats, clock_sources, instant_text
+from tidemark.runtime.client.silence import EndOffsets
+from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition
+from tidemark.runtime.keyed.observed import KeyedTally, LastMoved
+from tidemark.runtime.keyed.restore_progress import ChangelogProgress
+from tidemark.runtime.service.stats import (
+    Account,
+    LatencyStats,
+    OperatorStats,
+    RestoreStats,
+    clock_sources,
+    instant_text,
+)
 
 
 def trouble_lines(logs: Iterable[LogPartition]) -> list[str]:
@@ -51,7 +60,7 @@ def operator_figures(
     return shown
 
 
-def operator_stats(
+def _operator_stats(
     plan: OperatorPlan,
     tally: KeyedTally,
     logs: Iterable[LogPartition],
@@ -71,4 +80,44 @@ def operator_stats(
         [each.clock_stats(last_moved, now_ms) for each in found],
         [] if lowest is None else clock_sources(lowest),
         tally.duplicates,
+        tally.late_reasons.stats(),
+        tally.late_by.stats(now_ms),
+    )
+
+
+def account_of(
+    operators: KeyedOperators,
+    ready: Sequence[LogPartition],
+    restoring: Iterable[ChangelogProgress],
+    ends: EndOffsets,
+    behind: Mapping[Partition, int],
+    last_moved: LastMoved,
+    now_ms: int,
+) -> Account:
+    """Return counts since the start, clocks and state of each operator, and restores.
+
+    ``ready``: log partitions whose state is restored, in order.  ``restoring``: changelogs of the
+    others.  ``behind``: see ``Account``.
+    """
+    tallies = operators.tallies
+    return Account(
+        rows_in=sum(tally.rows for tally in tallies.values()),
+        rows_out=sum(tally.results for tally in tallies.values()),
+        ends=ends.known,
+        stable_ends=ends.stable,
+        behind=behind,
+        late=sum(tally.late for tally in tallies.values()),
+        dead_letters=sum(t.dead + t.failed + t.oversized for t in tallies.values()),
+        operators=[
+            _operator_stats(plan, tallies[plan.name], ready, last_moved, now_ms)
+            for plan in operators.plans
+        ],
+        restores=[
+            RestoreStats(each.at.topic, each.at.number, each.done, each.total, each.eta_s)
+            for each in restoring
+        ],
+        latencies=[
+            LatencyStats(name, tally.latency.stats(now_ms)) for name, tally in tallies.items()
+        ],
+        dead_reasons=[each for tally in tallies.values() for each in tally.dead_reasons.stats()],
     )

@@ -26,6 +26,7 @@ from confluent_kafka import TopicPartition
 from tidemark.errors import StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.backends.backend import opened_backend
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.client.batches import by_partition
@@ -34,29 +35,37 @@ from tidemark.runtime.client.generations import Generation, Key, newest_generati
 from tidemark.runtime.client.progress import encode
 from tidemark.runtime.client.recorded_program import require_same_chains
 from tidemark.runtime.client.silence import EndOffsets
-from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.client.topics import ensure, topic_ids
 from tidemark.runtime.config import Config
 from tidemark.runtime.faults import as_typed
 from tidemark.runtime.keyed.announcements import Announcements, topics_of
 from tidemark.runtime.keyed.catch_up import CatchUp
 from tidemark.runtime.keyed.encoders import encoders
 from tidemark.runtime.keyed.handing_on import opened_handing_on
-from tidemark.runtime.keyed.last_moved import LastMoved
 from tidemark.runtime.keyed.log_partition import KeyedOperators, LogPartition, segments_of
+from tidemark.runtime.keyed.observed import LastMoved
 from tidemark.runtime.keyed.operator_starts import begin_operators, stop_without_results
 from tidemark.runtime.keyed.restore import Restore
 from tidemark.runtime.keyed.restore_progress import ChangelogProgress
-from tidemark.runtime.keyed.shown import operator_figures, operator_stats, trouble_lines
+from tidemark.runtime.keyed.shown import account_of, operator_figures, trouble_lines
 from tidemark.runtime.messages.received import ReceivedMessage
+from tidemark.runtime.service.commit_interval import following
 from tidemark.runtime.service.idle import idle
 from tidemark.runtime.service.process import Process
-from tidemark.runtime.service.stats import Account, RestoreStats
+from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.trouble_log import TroubleLog
 from tidemark.runtime.wall_clock import now_ms
 
 _log = logging.getLogger("tidemark")
 
 _CATCH_UP_S = 0.1  # of each turn of the loop
+
+_LOG_SEGMENTS = 64
+"""How many segments of each log partition a turn takes at most, on average.
+
+A step costs each operator of a log partition some ms whatever it holds, so a process that is behind
+takes several segments of each in one step.
+"""
 
 
 @dataclass
@@ -66,7 +75,6 @@ class KeyedTask:
     config: Config
     operators: KeyedOperators
     process: Process
-    batch: int = 64
     gathers: bool = False
     _logs: dict[Partition, LogPartition] = field(default_factory=dict)
     _moved: set[Partition] = field(default_factory=set)
@@ -85,6 +93,11 @@ class KeyedTask:
         self._certain = self.config.guarantee == "exactly-once"
         plan, plans = self.operators.plan, self.operators.plans
         self._announcements = Announcements(plan, plans, may_lack_marks=self._ahead)
+
+    @property
+    def batch(self) -> int:
+        """The largest number of messages in a turn."""
+        return _LOG_SEGMENTS * max(1, len(self._logs))
 
     def starting(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return where partitions start."""
@@ -212,7 +225,7 @@ class KeyedTask:
             if at in restoring or not log.lagging:
                 continue
             if at not in self._catch_ups:
-                self._catch_ups[at] = CatchUp(self.config, log, positions[at], self.batch)
+                self._catch_ups[at] = CatchUp(self.config, log, positions[at], _LOG_SEGMENTS)
             for _ in self._catch_ups[at].step(positions[at], self.process.outbox, _CATCH_UP_S):
                 self._moved.add(at)
                 self._settle_if_full()
@@ -273,6 +286,11 @@ class KeyedTask:
         outbox, positions = self.process.outbox, self.process.member.positions
         return self._announcements.write(outbox, positions, commits=commits)
 
+    def committed(self, now_ms: int) -> None:
+        """Count how old the results are that the commit has shown."""
+        for tally in self.operators.tallies.values():
+            tally.committed(now_ms)
+
     def waits(self) -> Sequence[str]:
         """Return a text for each changelog that is not restored yet, with its progress."""
         waiting = {at for restore in self._restores for at in restore.waits_for}
@@ -296,36 +314,17 @@ class KeyedTask:
 
     def account(self, now_ms: int) -> Account:
         """Return counts since the start, clocks and state of each operator, and restores."""
-        tallies = self.operators.tallies
         restoring = {request.log for restore in self._restores for request in restore.requests}
         ready = [log for at, log in sorted(self._logs.items()) if at not in restoring]
-        return Account(
-            rows_in=sum(tally.rows for tally in tallies.values()),
-            rows_out=sum(tally.results for tally in tallies.values()),
-            ends=self._ends.known,
-            behind=self._behind(),
-            late=sum(tally.late for tally in tallies.values()),
-            dead_letters=sum(t.dead + t.failed + t.oversized for t in tallies.values()),
-            operators=[
-                operator_stats(plan, tallies[plan.name], ready, self._last_moved, now_ms)
-                for plan in self.operators.plans
-            ],
-            restores=[
-                RestoreStats(each.at.topic, each.at.number, each.done, each.total, each.eta_s)
-                for each in self.restoring
-            ],
+        return account_of(
+            self.operators,
+            ready,
+            self.restoring,
+            self._ends,
+            self._behind(),
+            self._last_moved,
+            now_ms,
         )
-
-
-def _following(config: Config) -> Config:
-    """Return the settings with a shorter interval between commits than that of ingest.
-
-    Segments come when ingest commits.  With the same interval the two processes drift apart, and
-    segments wait for up to a whole interval.  With a shorter one a commit is due whenever segments
-    come, and there are not more commits.
-    """
-    interval_ms = max(1, config.commit_interval_ms * 3 // 4)
-    return config.model_copy(update={"commit_interval_ms": interval_ms})
 
 
 def run(config: Config, plan: Plan, service: str) -> None:
@@ -334,9 +333,8 @@ def run(config: Config, plan: Plan, service: str) -> None:
         idle(config, plan, service)
         return
     with closing(opened_backend(config)) as backend:
-        process = Process(
-            _following(config), plan, service, lambda _, plan: topics_of(plan, service)
-        )
+        settings = following(config)
+        process = Process(settings, plan, service, lambda _, plan: topics_of(plan, service))
         require_same_chains(process.plan, process.recorded)
         ensure(process.admin, own_topics(process.plan), config.replication_factor)
         operators = process.plan.of_service(service)

@@ -70,7 +70,7 @@ class RawRecords:
     def of(self, letters: Sequence[Letter]) -> list[Origin]:
         """Return the origin of each letter of a record or a row, in order."""
         wanted = [self._wanted(letter) for letter in letters]
-        found = self._read(set(wanted))
+        found = self.read(set(wanted))
         return [
             _origin(letter, found.get(place)) for letter, place in zip(letters, wanted, strict=True)
         ]
@@ -81,7 +81,8 @@ class RawRecords:
         shifts = self._shifts.get(letter.topic, {}) if letter.kind == "row" else {}
         return at, letter.offset - shifts.get(str(letter.partition), 0)
 
-    def _read(self, wanted: set[tuple[Partition, int]]) -> dict[tuple[Partition, int], RawRecord]:
+    def read(self, wanted: set[tuple[Partition, int]]) -> dict[tuple[Partition, int], RawRecord]:
+        """Return the records at places of raw topics that still have them."""
         counts = partition_counts(self._admin)
         places = [
             place for place in sorted(wanted) if place[0].number < counts.get(place[0].topic, 0)

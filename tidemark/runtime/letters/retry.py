@@ -9,21 +9,19 @@ transaction of a killed one, and fences one that runs.  The fenced process can c
 the new one sees all that it has committed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from tidemark.errors import InfrastructureError
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import topic_of_retries
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.producer import produce_when_there_is_room
-from tidemark.runtime.client.topics import ensure, retried_topic
-from tidemark.runtime.client.transaction import STEP_S, is_retriable, persist
+from tidemark.runtime.client.topics import ensure
+from tidemark.runtime.client.transaction import STEP_S, committed, persist
 from tidemark.runtime.config import Config
-from tidemark.runtime.faults import FENCED
 from tidemark.runtime.letters.attempts import Attempt, Attempts, Edit
 from tidemark.runtime.letters.past import Past
 from tidemark.runtime.letters.retried import Retry, read_retried, record_of
@@ -53,9 +51,9 @@ class RetryJob:
         self._topic = plan.retried
         self._producer: Producer | None = None
         if not dry_run:
-            ensure(admin, [retried_topic(plan)], config.replication_factor)
+            ensure(admin, [topic_of_retries(plan)], config.replication_factor)
             producer = clients.transactional_producer(config, plan.retried)
-            _persist(lambda: producer.init_transactions(STEP_S))
+            persist(lambda: producer.init_transactions(STEP_S))
             self._producer = producer
         self._retried_ms = read_retried(config, admin, plan.retried)
         self._attempts = Attempts(config, admin, plan, past, self._retried_ms, again=again)
@@ -80,21 +78,14 @@ class RetryJob:
     def _send(self, producer: Producer, attempts: Sequence[Attempt]) -> None:
         """Write the raw records and their records in the topic of retries, in one transaction."""
         at_ms = now_ms()
-        try:
-            producer.begin_transaction()
+        fenced = (
+            "another process sends dead letters of this pipeline again, and has ended the "
+            f"transaction of this one: {len(attempts)} letters were not sent; run the command "
+            "again when the other one has ended"
+        )
+        with committed(producer, fenced):
             for each in attempts:
                 self._write(producer, each, at_ms)
-            _persist(lambda: producer.commit_transaction(STEP_S))
-        except BaseException as error:
-            with suppress(KafkaException):
-                producer.abort_transaction(STEP_S)
-            if not isinstance(error, KafkaException) or error.args[0].name() not in FENCED:
-                raise
-            raise InfrastructureError(
-                "another process sends dead letters of this pipeline again, and has ended the "
-                f"transaction of this one: {len(attempts)} letters were not sent; run the command "
-                "again when the other one has ended"
-            ) from error
         self._retried_ms |= {each.key: at_ms for each in attempts}
 
     def _write(self, producer: Producer, attempt: Attempt, at_ms: int) -> None:
@@ -123,10 +114,6 @@ class RetryJob:
         )
         key, value = record_of(retry, origin.fingerprint)
         produce_when_there_is_room(producer, lambda: producer.produce(self._topic, value, key, 0))
-
-
-def _persist(call: Callable[[], object]) -> None:
-    persist(call, is_retriable, lambda _reason: None)
 
 
 def _portions(letters: Iterable[StoredLetter]) -> Iterator[list[StoredLetter]]:

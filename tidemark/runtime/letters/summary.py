@@ -1,6 +1,5 @@
 """Counts of letters by reason or stage, and the newest letters, in bounded memory.  Pure."""
 
-import re
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,14 +7,12 @@ from typing import Literal
 import msgspec
 
 from tidemark.runtime.letters.selection import StoredLetter
+from tidemark.runtime.service.reasons import OTHERS, pattern
 
 By = Literal["reason", "stage", "topic"]
 
-OTHERS = "(other reasons)"
 _MOST_GROUPS = 1_000
 _KEPT_CHARACTERS = 300
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.,:TZ_-]*")
 
 
 @dataclass
@@ -56,11 +53,6 @@ class Summary:
         if group in self.groups or len(self.groups) < _MOST_GROUPS:
             return group
         return OTHERS, ""
-
-
-def pattern(reason: str) -> str:
-    """Return a reason without what differs from record to record: quoted text and numbers."""
-    return _NUMBER.sub("N", _QUOTED.sub("'...'", reason))
 
 
 def _shortened(stored: StoredLetter) -> StoredLetter:

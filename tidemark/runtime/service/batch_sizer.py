@@ -25,6 +25,11 @@ class BatchSizer:
         self._longest_s = transaction_timeout_ms / 1000 / _BATCHES_PER_TIMEOUT
         self.size = max(1, most // _FIRST)
 
+    def limit(self, most: int) -> None:
+        """Change the largest batch: the process has gained or lost partitions."""
+        self._most = most
+        self.size = min(self.size, most)
+
     def took(self, count: int, seconds: float) -> None:
         """Note how long ``count`` messages took: double the size if that was short, else cut it."""
         if seconds > self._longest_s:
@@ -44,12 +49,14 @@ class BatchRoom:
         """Start empty; ``most``, ``most_bytes``: of the messages of the batch."""
         self._most, self._left_bytes = most, most_bytes
         self._read = self._largest_bytes = 0
+        self.read_bytes = 0
 
     def add(self, messages: Sequence[ReceivedMessage]) -> None:
         """Note messages that were read."""
         size_bytes, self._largest_bytes = sizes_bytes(messages)
         self._read += len(messages)
         self._left_bytes -= size_bytes
+        self.read_bytes += size_bytes
 
     @property
     def messages(self) -> int:

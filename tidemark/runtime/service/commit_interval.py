@@ -19,6 +19,8 @@ waiting for input.
   no commits that could have halved it.
 """
 
+from tidemark.runtime.config import Config
+
 _BUSY = 0.9
 _AT_EASE = _BUSY / 2
 _LASTS = 3
@@ -95,3 +97,14 @@ class CommitInterval:
     def _change(self, interval_s: float) -> None:
         self._interval_s = min(max(interval_s, self._least_s), self._most_s)
         self._stayed = 0
+
+
+def following(config: Config) -> Config:
+    """Return the settings with a shorter interval between commits than that of ingest.
+
+    Segments come when ingest commits.  With the same interval the two processes drift apart, and
+    segments wait for up to a whole interval.  With a shorter interval, a commit is due when
+    segments come, and the number of commits stays the same.
+    """
+    interval_ms = max(1, config.commit_interval_ms * 3 // 4)
+    return config.model_copy(update={"commit_interval_ms": interval_ms})

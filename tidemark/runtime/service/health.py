@@ -3,7 +3,7 @@
 Live means that the loop has turned recently.  Ready means that the process has its partitions,
 their state and a broker.  Both answers are JSON with the reasons; the status is 503 if the answer
 is no.  The server thread only reads the notes of the loop and never touches the loop's objects.
-See docs/operations.md, "Health" and "Metrics".
+See docs/operations.md, "Health", and docs/monitor.md, "Metrics".
 """
 
 import json

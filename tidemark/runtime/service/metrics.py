@@ -1,20 +1,28 @@
 """Metrics of a process in Prometheus' text format, made from its latest stats.
 
-docs/operations.md, "Metrics", lists names and labels.  A scrape reads the last stats record, which
-is immutable, on the server thread, so it costs the loop nothing.
+docs/monitor.md, "Metrics", lists names, units and labels.  A scrape reads the last stats record,
+which is immutable, on the server thread, so it costs the loop nothing.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from tidemark.core.time.segment import FOREVER_MS
+from tidemark.runtime.service.histogram import BOUNDS_MS, HistogramStats
 from tidemark.runtime.service.stats import OperatorStats, Stats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_COMMIT_BUCKETS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_BOUNDS_S = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
 
 Labels = list[str]
 Sample = tuple[Labels, float | None]
@@ -29,16 +37,6 @@ class Metrics:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(_StatsCollector(self))
-        self._commits = Histogram(
-            "tidemark_commit_duration_seconds",
-            "Duration of commits.",
-            buckets=_COMMIT_BUCKETS_S,
-            registry=self._registry,
-        )
-
-    def committed(self, took_s: float) -> None:
-        """Count a commit."""
-        self._commits.observe(took_s)
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -60,6 +58,7 @@ class _StatsCollector(Collector):
         stats = self._metrics.latest
         if stats is not None:
             yield from _of_process(stats)
+            yield from _of_work(stats)
             yield from _of_partitions(stats)
             yield from _of_sources(stats)
             yield from _of_operators(stats.operators)
@@ -76,6 +75,16 @@ def _counter(name: str, about: str, labels: Labels, samples: Iterable[Sample]) -
 def _gauge(name: str, about: str, labels: Labels, samples: Iterable[Sample]) -> Metric:
     family = GaugeMetricFamily(f"tidemark_{name}", about, labels=labels)
     _fill(family, samples)
+    return family
+
+
+def _histogram(
+    name: str, about: str, labels: Labels, samples: Iterable[tuple[Labels, HistogramStats]]
+) -> Metric:
+    family = HistogramMetricFamily(f"tidemark_{name}", about, labels=labels)
+    for values, each in samples:
+        below = accumulate(each.counts or [0] * len(_BOUNDS_S))
+        family.add_metric(values, list(zip(_BOUNDS_S, below, strict=True)), each.sum_ms / 1000)
     return family
 
 
@@ -102,14 +111,55 @@ def _of_process(stats: Stats) -> Iterator[Metric]:
     yield _counter("converted", "Lenient values converted.", [], [([], stats.converted)])
     yield _counter("late_rows", "Rows too late for their windows.", [], [([], stats.late)])
     yield _counter("dead_letters", "Dead letters written.", [], [([], stats.dead_letters)])
+    yield _counter(
+        "dead_letter_reasons",
+        "Dead letters by reason.",
+        ["stage", "reason"],
+        [([each.stage, each.reason], each.count) for each in stats.dead_reasons],
+    )
+    yield _counter("rebalances", "Changes of partitions.", [], [([], stats.rebalances)])
+    yield _gauge(
+        "start_timestamp_seconds", "Start of the process.", [], [([], stats.started_at_ms / 1000)]
+    )
+
+
+def _of_work(stats: Stats) -> Iterator[Metric]:
+    waits = stats.waits
+    yield _counter("bytes_in", "Keys and values read.", [], [([], stats.bytes_in)])
+    yield _counter("bytes_out", "Keys and values written.", [], [([], stats.bytes_out)])
+    yield _counter(
+        "waiting_seconds",
+        "Time without work, by what the process waited for.",
+        ["for"],
+        [
+            (["input"], waits.input_ms / 1000),
+            (["broker"], waits.broker_ms / 1000),
+            (["sink"], waits.sink_ms / 1000),
+        ],
+    )
+    yield _histogram(
+        "commit_duration_seconds", "Duration of commits.", [], [([], stats.commits.durations)]
+    )
+    yield _histogram(
+        "result_latency_seconds",
+        "From the event time of results to their commit.",
+        ["of"],
+        [([each.of], each.histogram) for each in stats.latencies],
+    )
 
 
 def _of_partitions(stats: Stats) -> Iterator[Metric]:
     yield _gauge(
         "lag_records",
-        "Offsets between the last commit and the end of the partition.",
+        "Offsets between the last commit and the last stable offset of the partition.",
         ["topic", "partition"],
         [([each.topic, str(each.partition)], each.lag) for each in stats.partitions],
+    )
+    yield _gauge(
+        "open_transaction_records",
+        "Offsets that open transactions keep from readers.",
+        ["topic", "partition"],
+        [([each.topic, str(each.partition)], each.open) for each in stats.partitions],
     )
 
 
@@ -160,6 +210,18 @@ def _of_operators(operators: list[OperatorStats]) -> Iterator[Metric]:
     yield _counter(
         "operator_panes", "Panes published.", by, [([o.operator], o.panes) for o in operators]
     )
+    yield _counter(
+        "operator_late_reasons",
+        "Late rows by reason.",
+        [*by, "reason"],
+        [([o.operator, each.reason], each.count) for o in operators for each in o.late_reasons],
+    )
+    yield _histogram(
+        "operator_late_by_seconds",
+        "By how much rows are late; without rows that are refused for another reason.",
+        by,
+        [([o.operator], o.late_by) for o in operators],
+    )
 
 
 def _of_clocks(operators: list[OperatorStats], now_ms: int) -> Iterator[Metric]:
@@ -180,7 +242,7 @@ def _of_clocks(operators: list[OperatorStats], now_ms: int) -> Iterator[Metric]:
         [
             ([*labels, clock.held_by], (now_ms - clock.unmoved_since_ms) / 1000)
             for labels, clock in zip(at, all_clocks, strict=True)
-            if clock.held_by is not None
+            if clock.held_by is not None and clock.unmoved_since_ms != FOREVER_MS
         ],
     )
     yield _gauge(
@@ -190,10 +252,22 @@ def _of_clocks(operators: list[OperatorStats], now_ms: int) -> Iterator[Metric]:
         zip(at, [clock.open_windows for clock in all_clocks], strict=True),
     )
     yield _gauge(
+        "oldest_window_timestamp_seconds",
+        "Begin of the open window that began first, event time.",
+        by,
+        zip(at, [_seconds(clock.oldest_begin_ms) for clock in all_clocks], strict=True),
+    )
+    yield _gauge(
         "state_bytes",
         "Approximate size of keyed state.",
         by,
         zip(at, [clock.state_bytes for clock in all_clocks], strict=True),
+    )
+    yield _gauge(
+        "active_rules",
+        "Rules that count at the clock.",
+        by,
+        zip(at, [clock.active_rules for clock in all_clocks], strict=True),
     )
 
 

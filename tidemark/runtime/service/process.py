@@ -34,7 +34,7 @@ from tidemark.runtime.service.health import Health, serve
 from tidemark.runtime.service.reading_stall import ReadingStall
 from tidemark.runtime.service.stats import Account
 from tidemark.runtime.service.stopping import Stop, StopAskedError
-from tidemark.runtime.service.telemetry import Telemetry
+from tidemark.runtime.service.telemetry import Telemetry, WaitsFor
 from tidemark.runtime.service.watchdog import watchdog
 from tidemark.runtime.wall_clock import now_ms
 
@@ -49,8 +49,9 @@ _COLLECT_S = 60.0
 class Work(Protocol):
     """What a service does with its messages; it never commits itself."""
 
-    batch: int
-    """Largest number of messages per ``take``."""
+    @property
+    def batch(self) -> int:
+        """The largest number of messages per ``take``, at present."""
 
     gathers: bool
     """Whether to collect messages until a commit is due, instead of taking them at once."""
@@ -88,6 +89,14 @@ class KeepsPositions(Protocol):
         """Return where partitions start; ``starts`` has the committed offsets of the group."""
 
 
+@runtime_checkable
+class NotesCommits(Protocol):
+    """Work that measures when its output becomes visible."""
+
+    def committed(self, now_ms: int) -> None:
+        """Note that what the last checkpoint wrote is committed; ``now_ms``: the wall clock."""
+
+
 class Process:
     """A consumer, its work, and its output, driven by one loop."""
 
@@ -116,6 +125,7 @@ class Process:
         self.stop = Stop()
         self.stop.listen()
         self.health = Health(name, config.stuck_after_ms / 1000)
+        self._work: Work | None = None
         self._telemetry = Telemetry(config, plan.pipeline, service, self.health)
         serve(config, self.health, self._telemetry.metrics)
         self.admin = await_broker(config, self.waiting)
@@ -156,9 +166,11 @@ class Process:
         self.memory_bytes = config.memory_bytes
         self._batch_sizer = BatchSizer(1, self._timeout_ms)
         self._committed: dict[Partition, int] = {}
-        self._work: Work | None = None
         self._in_hand: list[Sequence[ReceivedMessage]] = []
         self._failed = False
+        self._gone: str | None = None  # why no broker answers
+        self.idle_for: WaitsFor = "input"
+        """What the process waits for while it has no input."""
         self._reported: Mapping[str, object] = {}
         self._reported_s = self._collected_s = time.monotonic()
 
@@ -180,7 +192,9 @@ class Process:
             while not self.stop.asked:
                 self._turn(work)
             self._report(work, time.monotonic())
-            self._telemetry.publish(work.account, self._committed, stopped=True)
+            self._telemetry.publish(
+                work.account, self._committed, self.outbox.written_bytes, stopped=True
+            )
             self.member.leave()
             self._telemetry.close()
         except StopAskedError:
@@ -208,7 +222,7 @@ class Process:
             self.settle()
         self._report(work, now_s)
         self._note_health(work, now_s)
-        self._telemetry.poll(work.account, self._committed, now_s)
+        self._telemetry.poll(work.account, self._committed, self.outbox.written_bytes, now_s)
         if now_s - self._collected_s > _COLLECT_S:
             self._collected_s = now_s
             gc.collect()
@@ -217,10 +231,11 @@ class Process:
         """Wait for a first message, then read what has arrived, or until a commit is due."""
         begin_s = time.monotonic()
         until_due_s = self._commit_interval.until_due_s(begin_s)
+        self._batch_sizer.limit(work.batch)
         most = self._batch_sizer.size
         room = BatchRoom(most, taken_bytes(self.memory_bytes))
         room.add(self._read(1, min(until_due_s or _IDLE_WAIT_S, _IDLE_WAIT_S)))
-        self._commit_interval.waited(time.monotonic() - begin_s)
+        self._waited(time.monotonic() - begin_s)
         if not self._in_hand:
             return
         begin_s = time.monotonic()
@@ -229,8 +244,18 @@ class Process:
             messages = self._read(count, max(0.0, until_s - time.monotonic()))
             room.add(messages)
             if len(messages) < count:
-                self._commit_interval.waited(time.monotonic() - begin_s)
+                self._waited(time.monotonic() - begin_s)
                 break
+        self._telemetry.read(room.read_bytes)
+
+    def _waited(self, seconds: float) -> None:
+        """Count seconds without input."""
+        self._commit_interval.waited(seconds)
+        self._telemetry.waited("broker" if self._gone else self.idle_for, seconds)
+
+    def waited_for_sink(self, seconds: float) -> None:
+        """Count seconds in which a sink took results."""
+        self._telemetry.waited("sink", seconds)
 
     def _read(self, count: int, timeout_s: float) -> Sequence[ReceivedMessage]:
         """Read more messages; ``consume`` may empty ``_in_hand``, so it runs first."""
@@ -261,6 +286,8 @@ class Process:
             self._commit_interval.committed(begin_s, now_s)
             self._committed |= {Partition(at.topic, at.partition): at.offset for at in offsets}
             self._telemetry.committed(now_s - begin_s)
+            if isinstance(self._work, NotesCommits):
+                self._work.committed(now_ms())
         assert not self.outbox.is_open, "output without offsets"
 
     def settle_within_take(self) -> None:
@@ -280,6 +307,7 @@ class Process:
     def assigned(self, starts: Sequence[Start]) -> None:
         """Hand new partitions to the work."""
         self._committed |= {start.partition: start.offset for start in starts}
+        self._telemetry.rebalanced()
         if self._work is not None:
             self._work.assigned(starts)
         owned = ", ".join(f"{start.partition} from {start.offset}" for start in starts)
@@ -287,6 +315,7 @@ class Process:
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Take partitions from the work."""
+        self._telemetry.rebalanced()
         for partition in partitions:
             self._committed.pop(partition, None)
         if self._work is not None and not self._failed:
@@ -296,10 +325,12 @@ class Process:
     def waiting(self, reason: str) -> None:
         """Note why a call takes long; end it after a stop signal."""
         self.health.waiting(reason)
+        if self._work is None:
+            self._telemetry.waiting(time.monotonic())
         self.stop.check()
 
     def _note_health(self, work: Work, now_s: float) -> None:
-        gone = self._broker_probe.poll(now_s)
+        self._gone = gone = self._broker_probe.poll(now_s)
         stalled = self._stall.poll(now_s, self.member.reading)
         joining = () if self.member.joined else ("waiting for the group to assign partitions",)
         self.health.waiting(*filter(None, (gone, stalled)), *joining, *work.waits())

@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
+from tidemark.plan.topics import topic_of_stats
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.topics import begin_to_create, stats_topic
+from tidemark.runtime.client.topics import begin_to_create
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.stats import Stats, encode
 
@@ -30,7 +31,7 @@ class StatsWriter:
         self._key = key.encode()
         self._producer = clients.passing_producer(config, self._written)
         self._creating: Future[None] | None = begin_to_create(
-            admin, stats_topic(topic), config.replication_factor
+            admin, topic_of_stats(topic), config.replication_factor
         )
         self._refused = ""  # why the topic was not created: clearer than the error of a write
         self._warned = False

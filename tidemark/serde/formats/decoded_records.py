@@ -16,6 +16,7 @@ import polars as pl
 
 from tidemark.core.rows.row_size import MAX_RECORD_BYTES, too_large
 from tidemark.core.rows.schema import Schema
+from tidemark.serde.formats.flushes import is_flush
 from tidemark.serde.formats.value_decoder import UnreadableValueError, ValueDecoder
 from tidemark.serde.object_count import ObjectCount
 from tidemark.serde.objects.record_columns import record_columns
@@ -79,7 +80,7 @@ class DecodedRecords:
 
     def _decoded(self, value: Any, key: bytes | None, headers: Any) -> Sequence[Any] | str:
         """Return the rows of a record as Python values, or the reason why it is dead."""
-        if value is None and not self._reads_null:
+        if value is None and (not self._reads_null or is_flush(headers)):
             return ()
         try:
             decoded = self._values.decode(value, key, headers)
