@@ -1,5 +1,6 @@
 """A broker and a Spark session for all tests of the folder, and pipelines that ran live."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests.kafka.support.stack import Stack
 from tests.kafka.support.visits import visits
 from tests.spark.support.live import RECORDS, Example, caught_up
 from tidemark.embedded.broker import Broker
+from tidemark.runtime.ingest.flush import PipelineFlush
 from tidemark.spark.read.ranges import as_json, resolve
 from tidemark.spark.session import spark_session
 
@@ -78,8 +80,12 @@ def kinds(broker) -> Iterator[Kinds]:
         stack.kill("windowing", "sessions")
         stack.produce((0, None, value) for value in records[third : 2 * third])
         time.sleep(1.5)  # partition 1 is silent for longer than idle_after
+        at_ms = json.loads(records[2 * third])["at"]
+        assert PipelineFlush(stack.config, stack.admin, stack.plan, at_ms, 60).run()
         stack.start("windowing", "sessions")
         stack.produce((n % 2, None, value) for n, value in enumerate(records[2 * third :]))
+        caught_up(stack)
+        assert PipelineFlush(stack.config, stack.admin, stack.plan, None, 60).run()
         caught_up(stack)
         stack.stop()
         yield stack

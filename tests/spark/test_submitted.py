@@ -16,6 +16,9 @@ import pytest
 
 from tests.spark.support.home import spark_home
 from tidemark.embedded.spark_jars import kafka_source_jars
+from tidemark.partition import Partition
+from tidemark.runtime.service.stats import decode
+from tidemark.spark.read.ranges import resolve
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "spark" / "pipelines" / "example.py"
@@ -61,6 +64,14 @@ def test_spark_submit_replays_a_pipeline_on_executors_of_their_own(game, tmp_pat
     read = pl.read_parquet(output / "pops-per-minute" / "panes" / "*.parquet")
     rows = read.drop("retracted", "log_partition", "log_offset").to_dicts()
     assert sorted(map(_shown, rows)) == sorted(map(_shown, game.results("pops-per-minute")))
+
+    told = [decode(value) for _, value in game.committed(game.plan.stats)]
+    of_replay = [each for each in told if each.service == "replay"]
+    assert of_replay[-1].stopped
+    shown = [each for record in of_replay for each in record.replays]
+    ends = resolve(game.admin, game.plan).ends
+    assert {Partition(each.topic, each.partition): each.total for each in shown} == ends
+    assert all(0 <= each.done <= each.total for each in shown)
 
 
 def _shown(row: dict[str, Any]) -> str:

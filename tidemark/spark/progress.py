@@ -25,8 +25,6 @@ from tidemark.spark.read.ranges import Ranges
 CUTTING = -1
 """The slice number of a task that cuts a log partition into key-group slices."""
 
-OnProgress = Callable[[str], None]
-"""Called with a line of text about the progress, about once a second."""
 
 _EVERY_S = 0.5
 _SHOWN_EVERY_S = 1.0
@@ -98,7 +96,7 @@ class Progress:
         self._tasks[Partition(task.topic, task.partition), task.slice] = task
 
     def line(self, now_s: float) -> str:
-        """Return a line: share of the offsets, rows per second, event time, and time left."""
+        """Return as text: share of the offsets, rows per second, event time, and time left."""
         share, working = self._share(), self._working()
         took_s = max(now_s - self.began_s, 1e-3)
         parts = [f"{share:.0%} of {self.ranges.length:,} offsets"]
@@ -112,15 +110,23 @@ class Progress:
     def _working(self) -> list[TaskProgress]:
         return [task for (_, slice_), task in self._tasks.items() if slice_ != CUTTING]
 
-    def _share(self) -> float:
-        """Return the share of offsets that is done; with key-group slices, cutting counts half."""
-        done = {True: 0.0, False: 0.0}
+    def done(self) -> dict[Partition, float]:
+        """Return the offsets that are done of each log partition; cutting counts half."""
+        cuts = any(slice_ == CUTTING for _, slice_ in self._tasks)
+        done = dict.fromkeys(self.ranges.partitions, 0.0)
         for (log, slice_), task in self._tasks.items():
             read = task.offset + 1 - self.ranges.begins.get(log, 0)
-            done[slice_ == CUTTING] += read if slice_ == CUTTING else read / self.slices
-        cuts = any(slice_ == CUTTING for _, slice_ in self._tasks)
-        total = max(1, self.ranges.length) * (2 if cuts else 1)
-        return min(1.0, sum(done.values()) / total)
+            share = 1.0 if slice_ == CUTTING else 1 / self.slices
+            done[log] = done.get(log, 0.0) + read * share / (2 if cuts else 1)
+        return done
+
+    def _share(self) -> float:
+        """Return the share of offsets that is done."""
+        return min(1.0, sum(self.done().values()) / max(1, self.ranges.length))
+
+
+OnProgress = Callable[[Progress], None]
+"""Called with the progress about once a second, in a thread of its own."""
 
 
 @contextmanager
@@ -161,7 +167,7 @@ def _listen(
         now_s = time.monotonic()
         if now_s - shown_s >= _SHOWN_EVERY_S:
             shown_s = now_s
-            on_progress(progress.line(now_s))
+            on_progress(progress)
 
 
 def _receive(receiver: socket.socket, token: str) -> TaskProgress | None:

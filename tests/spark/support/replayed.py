@@ -47,16 +47,21 @@ def taken_over_by_spark(
     output: str,
     is_equal: Callable[[], bool],
 ) -> None:
-    """Let services process the first part, and a driver on Spark the second one.
+    """Let services process the first part, and two drivers on Spark the second one.
 
-    ``output``: has results of the first part.  ``is_equal``: whether the results of both are there.
+    The first driver leaves off before it writes the marks of its micro-batch.  ``output``: has
+    results of the first part.  ``is_equal``: whether the results of both are there.
     """
     stack.start()
+    stack.await_partitions()  # a table is loaded from an empty topic
     produce(stack, next(parts))
     wait_until(lambda: bool(stack.results(output)), "results of services")
     assert set(stack.stop().values()) == {0}
-    driver = claimed(stack)
+    first = claimed(stack)
     produce(stack, next(parts))
+    first._ingest.batch(spark)
+    first._segments(spark)
+    driver = claimed(stack)
     work_until(driver, spark, is_equal, "the results of Spark")
     released(driver, spark, stack)
 

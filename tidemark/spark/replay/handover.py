@@ -32,12 +32,13 @@ from pyspark.sql import functions as f
 from tidemark.errors import ConfigurationError, StateError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, delete_records, require_empty
 from tidemark.runtime.client.producer import Record
 from tidemark.runtime.client.progress import LogProgress, decode, encode
 from tidemark.runtime.client.recorded_program import replayed_program
-from tidemark.runtime.client.topics import ensure, own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import FreshStart, Scope, partitions_of
 from tidemark.runtime.retry import retry

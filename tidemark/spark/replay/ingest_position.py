@@ -131,7 +131,9 @@ def _moved(
             f"{at}: ingest has read up to offset {past.next_offset}, the logs {ends}; ingest did "
             "not write these logs"
         )
-    return msgspec.structs.replace(past, watermark_ms=end.watermark_ms, handing_over="")
+    return msgspec.structs.replace(
+        past, watermark_ms=end.watermark_ms, unflushed_ms=None, handing_over=""
+    )
 
 
 def _offset(at: Partition, offset: int, progress: SourceProgress) -> TopicPartition:

@@ -111,7 +111,7 @@ def replay(
         output: ``parquet:DIR`` or ``topics``.
         sessions: starts Spark.
         slices: key-group slices per log partition; None for enough to keep all cores busy.
-        on_progress: called with a line about the progress every second.
+        on_progress: called with the progress every second.
         whole: the plan with all operators, if ``plan`` has only some of them.
 
     Raises:

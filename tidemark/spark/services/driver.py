@@ -26,6 +26,7 @@ from tidemark.errors import StateError, TidemarkError
 from tidemark.language.load import pipeline_module
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.consumer import EARLIEST, Start, offsets
 from tidemark.runtime.client.offline_group import commit_for_group, require_empty
@@ -37,7 +38,7 @@ from tidemark.runtime.client.recorded_program import (
     recorded_program,
     require_same_chains,
 )
-from tidemark.runtime.client.topics import ensure, own_topics, topic_ids
+from tidemark.runtime.client.topics import ensure, topic_ids
 from tidemark.runtime.client.transaction import transaction
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.fresh_start import live_keys

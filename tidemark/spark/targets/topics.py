@@ -15,9 +15,10 @@ from tidemark.errors import ConfigurationError
 from tidemark.ingest.derived import hand_on
 from tidemark.partition import Partition
 from tidemark.plan.physical import DerivedPlan, OperatorPlan, Plan, PortPlan
+from tidemark.plan.topics import Topic, own_topics
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import LATEST, offsets
-from tidemark.runtime.client.topics import Topic, ensure, own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.encoders import encoders, messages
 from tidemark.serde.dead_letters import DeadLetterEncoder
