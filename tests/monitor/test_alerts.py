@@ -1,10 +1,20 @@
 """When the monitor tells a person: docs/monitor.md, "Alerts"."""
 
-import msgspec
+from typing import Any
 
+import msgspec
+import pytest
+
+from examples.game import game
 from tests.monitor.samples import NOW_MS, stats
-from tidemark.monitor.alerts import ProcessHistory, Thresholds, alerts_of, follow
-from tidemark.monitor.page import page
+from tidemark.monitor.alerts import (
+    REMEDIES,
+    ProcessHistory,
+    Thresholds,
+    alerts_of,
+    follow,
+    todo,
+)
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.status import status, why_open
 from tidemark.runtime.service.stats import (
@@ -14,6 +24,7 @@ from tidemark.runtime.service.stats import (
     RestoreStats,
     SourceStats,
     Stats,
+    instant_text,
 )
 
 NONE = Thresholds(lag_records=1_000, stuck_ms=60_000)
@@ -80,10 +91,91 @@ def test_dead_letters_of_a_life_that_ended_are_still_told_of():
     assert kinds(stats(), msgspec.structs.replace(reborn, dead_letters=1)) == ["dead letters"]
 
 
+def test_the_first_record_is_no_restart_and_each_later_start_is_one():
+    first = after(stats(dead_letters=3))
+    assert (first.restarts, first.dead_at_ms) == (0, NOW_MS)
+    assert after(stats(), stats(NOW_MS + 1_000)).restarts == 0
+    reborn = stats(NOW_MS + 1_000, started_at_ms=2)
+    assert after(stats(), reborn, reborn).restarts == 1
+
+
 def test_a_restore_is_told_of_while_it_runs():
     restoring = stats(restores=[RestoreStats("p.pops.changelog", 0, 1, 9, None)])
     assert kinds(restoring) == ["restore running"]
     assert kinds(restoring, stats(NOW_MS + 1_000)) == []
+
+
+def of_source(watermark_ms: int | None, at_ms: int) -> Stats:
+    return stats(at_ms, "ingest", sources=[SourceStats("moves/1", watermark_ms)])
+
+
+NOW = 1_796_000_000_000
+"""November 2026."""
+
+
+@pytest.mark.parametrize(
+    ("watermark_ms", "unit"),
+    [
+        (NOW // 1_000 - 5, "1,000 times longer, as seconds are to ms"),
+        (NOW // 1_000_000, "1,000,000 times longer, as seconds are to us"),
+        (NOW * 1_000, "1,000 times shorter, as ms are to seconds"),
+        (NOW * 1_000_000, "1,000,000 times shorter, as us are to seconds"),
+    ],
+)
+def test_times_in_another_unit_are_an_alert_that_names_the_source_and_the_unit(watermark_ms, unit):
+    (alert,) = alerts_of(after(of_source(watermark_ms, NOW)), NONE)
+    assert (alert.kind, alert.subject, alert.process) == ("wrong unit", "moves/1", "ingest/0")
+    assert alert.text.startswith(f"event times of moves/1 are about {instant_text(watermark_ms)}; ")
+    assert unit in alert.text
+    assert " they would be about 2026-11-" in alert.text
+
+
+def test_old_times_and_times_that_are_near_are_no_wrong_unit():
+    year_ms = 366 * 86_400_000
+    for watermark_ms in (None, 0, NOW - year_ms, NOW + year_ms, NOW - 20 * year_ms):
+        assert kinds(of_source(watermark_ms, NOW)) == []
+
+
+def test_a_process_that_is_not_ready_for_long_is_an_alert_with_its_reason():
+    def away(after_ms: int, **others: Any) -> Stats:
+        reasons = ["postgresql://db: connection refused"]
+        return stats(NOW_MS + after_ms, "sink", ready=False, reasons=reasons, **others)
+
+    assert kinds(stats(service="sink"), away(1_000), away(15_999)) == []
+    (alert,) = alerts_of(after(stats(service="sink"), away(1_000), away(16_000)), NONE)
+    assert (alert.kind, alert.since_ms) == ("not ready", NOW_MS + 1_000)
+    assert alert.text == "postgresql://db: connection refused"
+    back = stats(NOW_MS + 17_000, "sink")
+    assert kinds(away(0), away(16_000), back) == kinds(away(0), back, away(17_500)) == []
+    assert kinds(away(0), away(16_000, started_at_ms=2)) == ["not ready"]
+    restoring = [RestoreStats("p.pops.changelog", 0, 1, 9, None)]
+    assert kinds(away(0), away(16_000, restores=restoring)) == ["restore running"]
+    restored = [away(0, restores=restoring), away(16_000, restores=restoring)]
+    assert kinds(*restored, away(17_000), away(31_999)) == [], (
+        "not ready for 15 s since the restore"
+    )
+    assert kinds(*restored, away(17_000), away(32_000)) == ["not ready"]
+
+
+def test_what_to_do_is_said_of_the_system_that_a_sink_writes_to():
+    alert = {"kind": "not ready", "process": "sink/0"}
+    plan = game.plan()
+    assert todo(alert, plan).startswith("read the reason first; if the system that it writes to is")
+    assert "(TIDEMARK_SINK)" in todo(alert, plan)
+    assert "(TIDEMARK_ARCHIVE)" in todo({**alert, "process": "archive/0"}, plan)
+    assert todo({**alert, "process": "ingest/0"}, plan) == REMEDIES["not ready"]
+    wrong = todo({"kind": "wrong unit", "process": "ingest/0"}, plan)
+    assert wrong.endswith("tidemark reset game --delete-results")
+
+
+def test_an_alert_of_a_clock_says_what_its_source_waits_for():
+    source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000)
+    ingest = stats(service="ingest", sources=[source])
+    (alert,) = told(ingest, stats(operators=[held("moves/1", NOW_MS - 90_000)]))["alerts"]
+    assert alert["kind"] == "clock stuck"
+    assert alert["text"] == (
+        "pops, log partition 0: moves/1 holds it for 90 s: no record came for 8 s; 3 windows wait"
+    )
 
 
 def told(*records: Stats, now_ms: int = NOW_MS):
@@ -100,9 +192,9 @@ def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():
 
 
 def test_why_a_window_is_open_is_said_in_a_sentence():
-    def why(by: str | None, lag: int = 0, loading: int = 0) -> str:
+    def why(by: str | None, lag: int = 0, loading: int = 0, written: int = 0) -> str:
         source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000, loading)
-        at = PartitionStats("moves", 1, 10, 10 + lag, lag)
+        at = PartitionStats("moves", 1, 10, 10 + lag + written, lag, 10 + lag)
         ingest = stats(service="ingest", sources=[source], partitions=[at])
         windowing = stats(operators=[held(by, NOW_MS - 9_000)])
         said: str = told(ingest, windowing)["clocks"][0]["why"]
@@ -116,6 +208,10 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
     assert (
         why("moves/1", lag=7, loading=5)
         == "moves/1 holds it for 9 s: it is a table that is loaded, at most 5 records are left"
+    )
+    assert (
+        why("moves/1", written=3)
+        == "moves/1 holds it for 9 s: a transaction of its producer is open, with 3 records"
     )
     assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
     assert why("op:counts") == "operator counts holds it for 9 s"
@@ -143,15 +239,3 @@ def test_a_window_is_open_until_the_clock_has_reached_its_end():
     assert [clock["open"] for clock in why_open(seen, "pops", 60_000)] == [False]
     assert [clock["open"] for clock in why_open(seen, "pops", 60_001)] == [True]
     assert why_open(seen, "others", None) == []
-
-
-def test_the_page_shows_what_names_hold_and_no_markup_of_theirs():
-    seen = told(stats(service="<b>", ready=False, reasons=["a & b"]))
-    shown = page(seen)
-    assert "&lt;b&gt;/0" in shown
-    assert "a &amp; b" in shown
-    assert "<b>" not in shown
-
-
-def test_the_page_of_nothing_says_so():
-    assert page(told()).count("No records yet.") == 3

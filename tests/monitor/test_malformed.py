@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from examples.game import game
 from tests.monitor.samples import stats
 from tidemark.monitor.alerts import Thresholds
-from tidemark.monitor.app import Monitor
-from tidemark.monitor.page import page
+from tidemark.monitor.history import RINGS
+from tidemark.monitor.monitor import Monitor
 from tidemark.runtime.service.stats import (
     ClockStats,
     OperatorStats,
@@ -48,7 +49,7 @@ class Tables:
 
 
 def monitor() -> Monitor:
-    return Monitor(Tables(), "p", Thresholds(lag_records=1, stuck_ms=1))  # type: ignore[arg-type]
+    return Monitor(Tables(), game.plan(), Thresholds(lag_records=1, stuck_ms=1))  # type: ignore[arg-type]
 
 
 def test_a_process_that_stops_in_order_is_gone_with_its_alerts():
@@ -84,6 +85,16 @@ def test_a_record_that_is_no_stats_is_skipped_and_counted(value):  # D13
     shown = watching.status()
     assert shown["skipped_records"] == 1
     assert len(shown["processes"]) == 1
+
+
+def test_restarts_of_a_process_are_counted_also_from_tables_of_an_earlier_version():
+    watching = monitor()
+    watching.take(stats(at_ms=now_ms()))
+    del watching._latest["windowing/0"]["restarts"]
+    assert watching.status()["processes"][0]["restarts"] == 0
+    for started_at_ms in (2, 2, 3):
+        watching.take(stats(at_ms=now_ms(), started_at_ms=started_at_ms))
+    assert watching.status()["processes"][0]["restarts"] == 2
 
 
 def test_a_record_from_the_future_forgets_no_other_process():
@@ -127,4 +138,5 @@ def test_any_value_anywhere_leaves_the_page_as_it_is(changes):
             continue  # an earlier change removed the place
     watching.read(msgspec.json.encode(changed))
     watching.read(msgspec.json.encode(FULL))
-    assert page(watching.status())
+    assert watching.dashboard()["graph"]["nodes"]
+    assert all(watching.chart(ring) for ring in RINGS)

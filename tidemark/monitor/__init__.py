@@ -1,5 +1,5 @@
-"""The monitor: keeps the latest stats of a pipeline's processes, raises alerts, shows a page.
+"""The monitor: keeps the latest stats of a pipeline and its past, raises alerts, shows a dashboard.
 
-May import: runtime and everything below.
+May import: why, runtime and everything below.
 Start with: app.py.
 """

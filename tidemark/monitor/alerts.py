@@ -3,12 +3,15 @@
 See docs/monitor.md, "Alerts".
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from tidemark.core.time.segment import shown_source
-from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats
+from tidemark.plan.physical import Plan
+from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats, instant_text
 
 LAG_WINDOW_MS = 30_000
 """Lag must grow for this time before it is an alert."""
@@ -17,6 +20,38 @@ DEAD_WINDOW_MS = 300_000
 """The alert for dead letters ends this time after the last one."""
 
 _SAMPLE_MS = 2_000
+
+STUCK = "clock stuck"
+
+REMEDIES = {
+    "lag growing": "start one more process of the service, up to the partitions that it reads; or "
+    "look at the log of the process for retries",
+    STUCK: "bring the source's producer back, or set idle_after so that a silent partition "
+    "no longer holds the clock; tidemark why open {pipeline} shows more",
+    "dead letters": "read the reasons below; correct the producer or the schema, then send them "
+    "again: tidemark dead-letters retry {pipeline}",
+    "restore running": "wait: the partitions go on when their state is read back",
+    "silent": "look at its log; start it again if it has ended",
+    "wrong unit": "correct unit= of the source's event_time, or the expression that gives ms; the "
+    "log has the wrong times already, so begin anew: tidemark reset {pipeline} --delete-results",
+    "not ready": "the reason says what is missing; docs/operations.md, Health, says what to do for "
+    "each",
+}
+"""What a person can do about an alert, by its kind."""
+
+_AWAY = (
+    "read the reason first; if the system that it writes to is away, bring it back, or correct the "
+    "address ({setting}); what is not written waits in its topics, and nothing is lost"
+)
+"""The same, if a sink or an archive is not ready; ``setting``: has the address."""
+
+UNREADY_MS = 15_000
+"""A process that is not ready for this time is an alert: starts and rebalances take less."""
+
+_YEAR_MS = 366 * 86_400_000
+
+_SHORTER_UNITS = {1_000: "ms", 1_000_000: "us", 1_000_000_000: "ns"}
+"""Units by the number of them in a second."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +66,16 @@ class ProcessHistory(msgspec.Struct, frozen=True):
     """The last record of one process, and the past values that the rules need.
 
     ``lags``: samples (time in ms, lag), oldest first.  ``dead_at_ms``: time of the record that last
-    counted a new dead letter.
+    counted a new dead letter.  ``restarts``: how often the process has started again.
+    ``unready_since_ms``: time of the first record since which it is not ready,
+    other than for a restore.
     """
 
     stats: Stats
     lags: list[tuple[int, int]] = []
     dead_at_ms: int | None = None
+    restarts: int = 0
+    unready_since_ms: int | None = None
 
 
 class Alert(msgspec.Struct, frozen=True):
@@ -65,16 +104,19 @@ def process_of(stats: Stats) -> str:
 def follow(history: ProcessHistory | None, stats: Stats) -> ProcessHistory:
     """Return the history with a record added; a restarted process begins a new history.
 
-    The time of the last dead letter outlives a restart.
+    The time of the last dead letter and the number of restarts outlive a restart.
     """
-    if history is None or history.stats.started_at_ms != stats.started_at_ms:
-        before_ms = None if history is None else history.dead_at_ms
-        return ProcessHistory(
-            stats, _sampled([], stats), stats.at_ms if stats.dead_letters else before_ms
-        )
-    more = stats.dead_letters > history.stats.dead_letters
+    reborn = history is not None and history.stats.started_at_ms != stats.started_at_ms
+    fresh = reborn or history is None
+    before = ProcessHistory(stats) if history is None else history
+    dead_letters = 0 if fresh else before.stats.dead_letters
+    since_ms = stats.at_ms if before.unready_since_ms is None else before.unready_since_ms
     return ProcessHistory(
-        stats, _sampled(history.lags, stats), stats.at_ms if more else history.dead_at_ms
+        stats,
+        _sampled([] if fresh else before.lags, stats),
+        stats.at_ms if stats.dead_letters > dead_letters else before.dead_at_ms,
+        before.restarts + reborn,
+        None if stats.ready or stats.restores else since_ms,
     )
 
 
@@ -92,7 +134,64 @@ def alerts_of(history: ProcessHistory, thresholds: Thresholds) -> list[Alert]:
         *_stuck(history.stats, thresholds.stuck_ms),
         *_dead_letters(history),
         *_restores(history.stats),
+        *wrong_units(history.stats),
+        *_not_ready(history),
     ]
+
+
+def unready(stats: Stats, since_ms: int) -> list[Alert]:
+    """Alert if a process is not ready; a restore has an alert of its own."""
+    if stats.ready or stats.restores:
+        return []
+    text = "; ".join(stats.reasons) or "it gives no reason"
+    return [Alert("not ready", process_of(stats), "", text, since_ms)]
+
+
+def _not_ready(history: ProcessHistory) -> list[Alert]:
+    since_ms, at_ms = history.unready_since_ms, history.stats.at_ms
+    if since_ms is None or at_ms - since_ms < UNREADY_MS:
+        return []
+    return unready(history.stats, since_ms)
+
+
+def wrong_units(stats: Stats) -> list[Alert]:
+    """Alert if the times of a source are far from now, but near it in another unit."""
+    found = []
+    for source in stats.sources:
+        if source.watermark_ms is None:
+            continue
+        meant = _meant(source.watermark_ms, stats.at_ms)
+        if meant is not None:
+            meant_ms, unit = meant
+            text = (
+                f"event times of {source.source} are about {instant_text(source.watermark_ms)}; "
+                f"{unit} they would be about {instant_text(meant_ms)}"
+            )
+            found.append(Alert("wrong unit", process_of(stats), source.source, text, stats.at_ms))
+    return found
+
+
+def _meant(at_ms: int, now_ms: int) -> tuple[int, str] | None:
+    """Return the number as a time near now, and the unit that makes it so; None without one."""
+    if abs(at_ms - now_ms) <= _YEAR_MS:
+        return None
+    for times, shorter in _SHORTER_UNITS.items():
+        for meant_ms, how, units in (
+            (at_ms * times, "longer", f"seconds are to {shorter}"),
+            (at_ms // times, "shorter", f"{shorter} are to seconds"),
+        ):
+            if abs(meant_ms - now_ms) <= _YEAR_MS:
+                return meant_ms, f"in a unit that is {times:,} times {how}, as {units},"
+    return None
+
+
+def todo(alert: Mapping[str, Any], plan: Plan) -> str:
+    """Return what a person can do about an alert."""
+    service = alert["process"].rpartition("/")[0]
+    if alert["kind"] == "not ready" and service not in plan.services():
+        archive = service == "archive"
+        return _AWAY.format(setting="TIDEMARK_ARCHIVE" if archive else "TIDEMARK_SINK")
+    return REMEDIES[alert["kind"]].format(pipeline=plan.pipeline)
 
 
 def _lag(history: ProcessHistory, least: int) -> list[Alert]:
@@ -110,7 +209,7 @@ def _lag(history: ProcessHistory, least: int) -> list[Alert]:
 def _stuck(stats: Stats, stuck_ms: int) -> list[Alert]:
     return [
         Alert(
-            "clock stuck",
+            STUCK,
             process_of(stats),
             f"{operator.operator}/{clock.partition}",
             f"{shown_source(clock.held_by or '')} holds the clock of {operator.operator}, log "

@@ -4,24 +4,34 @@ The page and ``/api/status`` show it.  Silent processes are found only here: a p
 writes no record.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from tidemark.core.time.segment import is_operator_source, shown_source
-from tidemark.monitor.alerts import Alert, process_of
+from tidemark.monitor.alerts import STUCK, Alert, process_of
 from tidemark.monitor.presence import is_silent, present
-from tidemark.runtime.service.stats import ClockStats, SourceStats, Stats
+from tidemark.runtime.service.histogram import BOUNDS_MS
+from tidemark.runtime.service.stats import ClockStats, PartitionStats, SourceStats, Stats
 
 Json = dict[str, Any]
 
-Ingest = Mapping[str, tuple[SourceStats, int | None]]
-"""Ingest's stats of raw partitions by name, and the lag of each in records."""
+Ingest = Mapping[str, tuple[SourceStats, PartitionStats | None]]
+"""Ingest's stats of raw partitions by name: of the source, and of the topic's partition."""
 
 
-def status(pipeline: str, last: Iterable[Stats], alerts: Iterable[Alert], now_ms: int) -> Json:
-    """Return the whole status as JSON values; ``last``: the last record of each process."""
+def status(
+    pipeline: str,
+    last: Iterable[Stats],
+    alerts: Iterable[Alert],
+    now_ms: int,
+    restarts: Mapping[str, int] | None = None,
+) -> Json:
+    """Return the whole status as JSON values.
+
+    ``last``: the last record of each process.  ``restarts``: how often each has started again.
+    """
     latest = sorted(present(last, now_ms), key=process_of)
     raised = [*alerts, *_silent(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
@@ -33,19 +43,60 @@ def status(pipeline: str, last: Iterable[Stats], alerts: Iterable[Alert], now_ms
         for stats in by_age
         for clock in _clocks(stats, ingest, now_ms)
     }
+    ordered = [clock for _, clock in sorted(clocks.items())]
     sources = {source["source"]: source for stats in by_age for source in _sources(stats)}
     return {
         "pipeline": pipeline,
         "at_ms": now_ms,
         "alerts": [
-            msgspec.to_builtins(alert)
+            {**msgspec.to_builtins(alert), "text": _text(alert, clocks)}
             for alert in sorted(raised, key=lambda alert: (alert.since_ms, alert.key))
             if alert.process in known
         ],
-        "processes": [_process(stats, now_ms) for stats in latest],
+        "processes": [
+            {**_process(stats, now_ms), "restarts": (restarts or {}).get(process_of(stats), 0)}
+            for stats in latest
+        ],
         # Sorted by operator and partition, whichever process owns them now.
-        "clocks": [clock for _, clock in sorted(clocks.items())],
+        "clocks": ordered,
+        "open_windows": _open_windows(ordered),
         "sources": sorted(sources.values(), key=_topic_and_number),
+    }
+
+
+def _text(alert: Alert, clocks: Mapping[tuple[str, int], Json]) -> str:
+    """Return the text of an alert; if a clock is stuck, it says why its source holds it now."""
+    operator, _, partition = alert.subject.rpartition("/")
+    if alert.kind != STUCK or (operator, int(partition)) not in clocks:
+        return alert.text
+    clock = clocks[operator, int(partition)]
+    number = clock["open_windows"]
+    return f"{operator}, log partition {partition}: {clock['why']}; {number} windows wait"
+
+
+def _open_windows(clocks: Iterable[Json]) -> list[Json]:
+    """Return the open windows of each operator: their number, the oldest one, and their ages."""
+    found: dict[str, list[Json]] = {}
+    for clock in clocks:
+        found.setdefault(clock["operator"], []).append(clock)
+    return [_windows_of(operator, its) for operator, its in found.items()]
+
+
+def _windows_of(operator: str, clocks: Sequence[Json]) -> Json:
+    known = [clock for clock in clocks if clock["oldest_begin_ms"] is not None]
+    oldest = min(known, key=lambda clock: clock["oldest_begin_ms"], default=None)
+    names = ("partition", "oldest_begin_ms", "oldest_end_ms")
+    counts = [clock["ages"] for clock in clocks if len(clock["ages"]) == len(BOUNDS_MS) + 1]
+    return {
+        "operator": operator,
+        "open_windows": sum(clock["open_windows"] for clock in clocks),
+        **{name: oldest[name] if oldest else None for name in names},
+        "ages": [
+            {"up_to_ms": bound_ms, "windows": sum(windows)}
+            for bound_ms, windows in zip([*BOUNDS_MS, None], zip(*counts, strict=True), strict=True)
+        ]
+        if counts
+        else [],
     }
 
 
@@ -91,10 +142,14 @@ def _process(stats: Stats, now_ms: int) -> Json:
         "late": stats.late,
         "dead_letters": stats.dead_letters,
         "lag": stats.lag,
+        "rebalances": stats.rebalances,
         "commits": commits.count,
         "commit_mean_ms": commits.total_ms / commits.count if commits.count else None,
         "commit_longest_ms": commits.longest_ms,
+        "waits": msgspec.to_builtins(stats.waits),
+        "dead_reasons": msgspec.to_builtins(stats.dead_reasons),
         "restores": msgspec.to_builtins(stats.restores),
+        "replays": msgspec.to_builtins(stats.replays),
     }
 
 
@@ -104,9 +159,13 @@ def _no_record(stats: Stats, now_ms: int) -> str:
 
 def _sources(stats: Stats) -> list[Json]:
     """Return ingest's stats of raw partitions, with their lags."""
-    lags = _lags(stats)
+    read = _partitions(stats)
     return [
-        {**msgspec.to_builtins(source), "lag": lags.get(source.source)} for source in stats.sources
+        {
+            **msgspec.to_builtins(source),
+            "lag": read[source.source].lag if source.source in read else None,
+        }
+        for source in stats.sources
     ]
 
 
@@ -116,10 +175,10 @@ def _topic_and_number(source: Json) -> tuple[str, int]:
 
 
 def _ingest(running: Iterable[Stats]) -> Ingest:
-    found: dict[str, tuple[SourceStats, int | None]] = {}
+    found: dict[str, tuple[SourceStats, PartitionStats | None]] = {}
     for stats in running:
-        lags = _lags(stats)
-        found |= {each.source: (each, lags.get(each.source)) for each in stats.sources}
+        read = _partitions(stats)
+        found |= {each.source: (each, read.get(each.source)) for each in stats.sources}
     return found
 
 
@@ -138,8 +197,8 @@ def _clocks(stats: Stats, ingest: Ingest, now_ms: int) -> list[Json]:
     ]
 
 
-def _lags(stats: Stats) -> dict[str, int | None]:
-    return {f"{at.topic}/{at.partition}": at.lag for at in stats.partitions}
+def _partitions(stats: Stats) -> dict[str, PartitionStats]:
+    return {f"{at.topic}/{at.partition}": at for at in stats.partitions}
 
 
 def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
@@ -152,11 +211,13 @@ def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
         return held
     if clock.held_by not in ingest:
         return f"{held}: no ingest process reads it"
-    source, lag = ingest[clock.held_by]
+    source, read = ingest[clock.held_by]
     if source.loading:
         return f"{held}: it is a table that is loaded, at most {source.loading} records are left"
-    if lag:
-        return f"{held}: ingest has still to read {lag} records of it"
+    if read is not None and read.lag:
+        return f"{held}: ingest has still to read {read.lag} records of it"
+    if read is not None and read.open:
+        return f"{held}: a transaction of its producer is open, with {read.open} records"
     if source.silent_since_ms is None:
         return held
     return f"{held}: no record came for {max(0, now_ms - source.silent_since_ms) // 1000} s"

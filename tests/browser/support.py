@@ -1,0 +1,24 @@
+"""What the tests of the page share: records with known results, and their pipeline."""
+
+from typing import NamedTuple
+
+from tests.kafka.support.stack import Stack, move
+
+T = 1_772_438_400_000
+HOSTILE = b"<img src=x onerror=alert(1)>"
+
+MOVES = [
+    *((number, None, move(name, T + 1_000 * second)) for second in range(40) for number, name in
+      enumerate(("ann", "bob"))),
+    (0, None, move("ann", T + 2_000)),
+    (1, None, HOSTILE),
+    (1, None, b"not json"),
+]  # fmt: skip
+"""Moves of two players in two partitions; then a late move, and two records that are no moves."""
+
+
+class Watched(NamedTuple):
+    """A running pipeline and the address of its monitor."""
+
+    stack: Stack
+    url: str
