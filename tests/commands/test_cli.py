@@ -7,18 +7,13 @@ import sys
 
 import pytest
 
-
-def tidemark(*arguments, stdin=b""):
-    return subprocess.run(
-        [sys.executable, "-m", "tidemark", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
+from tests.forked import Files, Forked, tidemark
+from tidemark.runtime.service.command import MODULE
 
 
 def test_plan_prints_services_and_topics():
-    shown = tidemark("plan", "examples.game")
+    command = [sys.executable, "-m", "tidemark", "plan", "examples.game"]
+    shown = subprocess.run(command, capture_output=True, check=False)
     assert shown.returncode == 0, shown.stderr
     assert b"game.pops-per-minute.changelog" in shown.stdout
 
@@ -103,10 +98,9 @@ def test_only_debug_shows_the_traceback_of_a_service(tmp_path):  # D8
     (tmp_path / "job.py").write_text("from tidemark import tumbling\ntumbling(300)")
     environment = {**os.environ, "PIPELINE": str(tmp_path / "job.py")}
     for options in ([], ["--debug"]):
-        command = [sys.executable, "-m", "tidemark.commands.service", "ingest", *options]
-        shown = subprocess.run(command, env=environment, capture_output=True, check=False)
-        text = shown.stderr.decode()
-        assert shown.returncode == 2
+        log = tmp_path / f"log{len(options)}"
+        assert Forked((MODULE, "ingest", *options), environment, Files(log)).wait() == 2
+        text = log.read_text()
         assert f"ingest: {tmp_path / 'job.py'}:2: tumbling(size): 300 has no unit" in text
         assert ("Traceback" in text) is bool(options)
 

@@ -1,11 +1,10 @@
 """Commands that need a broker end within seconds if none answers, and name its address."""
 
-import subprocess
-import sys
+import os
 
 import pytest
 
-from tests.patience import PATIENCE_S
+from tests.forked import Files, Forked, tidemark
 
 NOBODY = "127.0.0.1:1"
 COMMANDS = {
@@ -19,18 +18,16 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def ends():
+def ends(tmp_path_factory):
     """Status and stderr of each command; all run at once, most of the time is waiting."""
+    logs = {name: tmp_path_factory.mktemp("command") / "log" for name in COMMANDS}
     runs = {
-        name: subprocess.Popen(
-            [sys.executable, "-m", "tidemark", *words, "--bootstrap-server", NOBODY],
-            stderr=subprocess.PIPE,
-            text=True,
+        name: Forked(
+            ("tidemark", *words, "--bootstrap-server", NOBODY), os.environ, Files(logs[name])
         )
         for name, words in COMMANDS.items()
     }
-    shown = {name: run.communicate(timeout=PATIENCE_S)[1] for name, run in runs.items()}
-    return {name: (run.returncode, shown[name]) for name, run in runs.items()}
+    return {name: (run.wait(), logs[name].read_text()) for name, run in runs.items()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -47,13 +44,6 @@ def test_a_missing_broker_is_an_error_that_names_its_address(ends, command):  # 
 
 @pytest.mark.parametrize("option", ["--operator", "--service"])
 def test_a_name_that_is_not_there_is_an_error_without_a_broker(option):
-    words = ["reset", "examples.game", option, "nobody", "--bootstrap-server", NOBODY]
-    run = subprocess.run(
-        [sys.executable, "-m", "tidemark", *words],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    run = tidemark("reset", "examples.game", option, "nobody", "--bootstrap-server", NOBODY)
     assert run.returncode == 2
-    assert run.stderr.startswith(f"tidemark: no {option[2:]} 'nobody'; there are ")
+    assert run.stderr.decode().startswith(f"tidemark: no {option[2:]} 'nobody'; there are ")

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tests.kafka.pipelines import pops
 from tidemark.commands.cli import app
-from tidemark.commands.why import clock_lines, moves_on
+from tidemark.commands.why.command import clock_lines, moves_on
 from tidemark.plan.physical import Plan
 
 T = 1_772_438_400_000

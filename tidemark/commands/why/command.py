@@ -8,10 +8,12 @@ import typer
 
 from tidemark.commands.options import Bootstrap, JsonLines, PipelineArgument, broker_config
 from tidemark.commands.table import table_lines
+from tidemark.commands.why.rows import late, missing, result
 from tidemark.core.time.duration import duration_text
 from tidemark.core.time.segment import is_operator_source, operator_of
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
+from tidemark.monitor.alerts import todo, unready, wrong_units
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.stats_reader import latest_stats
 from tidemark.monitor.status import Json, status, why_open
@@ -20,10 +22,16 @@ from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.letters.selection import moment_ms
 from tidemark.runtime.service.stats import instant_text
 from tidemark.runtime.wall_clock import now_ms
+from tidemark.why.reading import chosen_operator
 
 app = typer.Typer(
     help="Say what a pipeline waits for.", rich_markup_mode=None, no_args_is_help=True
 )
+
+
+app.command("late")(late)
+app.command("missing")(missing)
+app.command("result")(result)
 
 
 @app.callback()
@@ -49,16 +57,21 @@ def open_(
 ) -> None:
     """Show each operator's clock, the source that holds it, and what moves it on.
 
-    A window is open until the clock of its operator reaches its end.  Reads the stats that the
-    services write; no service waits for this command.
+    A window is open until the clock of its operator reaches its end.  Also shows what is wrong with
+    processes and sources; --json prints only the clocks.  Reads the stats that the services write;
+    no service waits for this command.
     """
     plan = load_pipeline(pipeline).plan()
-    _require_operator(plan, operator)
+    if operator is not None:
+        chosen_operator(plan, operator)  # raises for an unknown name
     now = now_ms()
     end_ms = moment_ms(end, "--end", now)
     config = broker_config(bootstrap_server).model_copy(update={"pipeline": pipeline})
     found = latest_stats(config, require_broker(config), plan.stats, now - FORGOTTEN_MS)
-    seen = status(plan.pipeline, found, (), now)
+    troubles = [
+        alert for each in found for alert in (*wrong_units(each), *unready(each, each.at_ms))
+    ]
+    seen = status(plan.pipeline, found, troubles, now)
     if not seen["processes"]:
         raise ConfigurationError(f"{plan.stats}: no process runs, or none writes stats")
     clocks = [
@@ -68,14 +81,9 @@ def open_(
     ]
     for line in map(_as_json, clocks) if json else clock_lines(clocks, end_ms):
         typer.echo(line)
-
-
-def _require_operator(plan: Plan, operator: str | None) -> None:
-    names = [each.name for each in plan.operators]
-    if operator is not None and operator not in names:
-        raise ConfigurationError(
-            f"--operator {operator!r}: the operators of {plan.pipeline} are {', '.join(names)}"
-        )
+    for alert in () if json else seen["alerts"]:
+        typer.echo(f"{alert['process']}: {alert['kind']}: {alert['text']}")
+        typer.echo(f"  {todo(alert, plan)}")
 
 
 def _as_json(clock: Json) -> str:

@@ -1,0 +1,1 @@
+"""Tests of `tidemark dev` without a broker."""
