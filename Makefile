@@ -4,7 +4,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up stop down status test rest test-all lint types core conformance integration replay \
-	chaos faults changes engine e2e format bench fuzz soak lock wheel clean
+	chaos faults changes engine e2e browser format bench fuzz soak docs lock wheel clean
 
 # The first that runs and is new enough; else python3, whose age is then reported.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3; do \
@@ -29,6 +29,7 @@ RUNS ?= 2
 SEED ?= 1
 MINUTES ?= 30
 RATE ?= 20000
+SUDO := $(if $(filter-out 0,$(shell id -u)),sudo)
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest -q $(if $(ONLY),-m "$(ONLY)")
@@ -76,6 +77,7 @@ rest: engine setup integration replay e2e  ## run what `test` leaves out; needs 
 test-all: engine  ## run all tests; needs a Docker engine
 	@$(MAKE) test ONLY=
 	@$(MAKE) e2e
+	@$(MAKE) browser
 
 lint: $(READY)  ## check format and style
 	$(BIN)/ruff format --check .
@@ -87,7 +89,7 @@ types: $(READY)  ## check types
 core: export POLARS_MAX_THREADS ?= 1
 core: $(READY)  ## test the kernel and everything else that needs no Kafka
 	$(PYTEST) $(SPREAD) tests --ignore tests/kafka --ignore tests/conformance \
-	  --ignore tests/spark --ignore tests/docker
+	  --ignore tests/spark --ignore tests/docker --ignore tests/browser
 
 conformance: $(READY)  ## run the cases of windowing semantics
 	$(PYTEST) $(SPREAD) tests/conformance
@@ -106,8 +108,9 @@ faults:
 changes:
 	$(BIN)/python -m tests.chaos.changes --seed $(SEED) --steps 4
 
+# Processes of Spark wait for one another: two of them leave a third of two cores idle.
 replay: setup  ## test replays on Spark against live results
-	$(PYTEST) -n $(JOBS) $(BY_SCOPE) tests/spark
+	$(PYTEST) -n $$(($(JOBS) + 1)) $(BY_SCOPE) tests/spark
 
 engine:
 	@docker info >/dev/null 2>&1 || { echo \
@@ -117,6 +120,11 @@ e2e: ONLY =
 e2e: engine setup  ## test docker-compose.yml and PostgreSQL; needs a Docker engine
 	$(BIN)/python -m tests.docker.support.image
 	$(PYTEST) -n $(JOBS) $(BY_FILE) tests/docker
+
+browser: setup  ## test the monitor's page in Chromium; installs it by apt where it is missing
+	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+	$(PYTEST) tests/browser
 
 format: $(READY)  ## put the code into its format
 	$(BIN)/ruff format .
@@ -132,17 +140,29 @@ fuzz: setup  ## send RECORDS hostile records of SEED through ingest, and judge e
 soak: setup  ## run a pipeline for MINUTES at RATE records per second; memory must not grow
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --rate $(RATE) --seed $(SEED)
 
+# The site has packages of its own, which no test and no service needs.
+$(VENV)-docs/.ready: docs.lock
+	@[ -x $(VENV)-docs/bin/python ] || "$(PYTHON)" -m venv $(VENV)-docs
+	@$(VENV)-docs/bin/python -m pip install --quiet --require-hashes -r docs.lock
+	@touch $@
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(VENV)-docs/.ready  ## build the site of the documentation into build/site; a broken link fails
+	@$(VENV)-docs/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
+
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
   --custom-compile-command "make lock" --upgrade
 
-lock:  ## write the lock files anew (needs uv): of the tests, the image, the image of replays
+lock:  ## write the lock files anew (needs uv): of the tests, the images, the site
 	@command -v uv >/dev/null || { echo "uv is not on the PATH: pip install uv" >&2; exit 2; }
 	$(COMPILE) --extra embedded --extra monitor --extra protobuf --extra registry --extra sinks --extra spark --extra testing --group dev -o requirements.lock
 	$(COMPILE) --extra monitor --extra protobuf --extra registry --extra sinks --group build -c requirements.lock -o image.lock
 	$(COMPILE) --extra protobuf --extra registry --extra sinks --extra spark --group build -c requirements.lock -o replay.lock
+	$(COMPILE:pyproject.toml=) --group docs -o docs.lock
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 clean: down  ## stop everything; remove what was made, except the cache of Kafka's jars
-	rm -rf var dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis $(VENV)
+	rm -rf var dist build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis $(VENV) $(VENV)-docs

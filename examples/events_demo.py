@@ -6,16 +6,14 @@ come with the wall clock, and only their number is shown.
 
 import io
 import json
-import random
 import time
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 from rich.console import Console
 
-from examples.events import EXAMPLES
+from examples.events import EXAMPLES, RawValues, raw_values
 from tidemark import load_pipeline
 from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.embedded import stack
@@ -39,26 +37,25 @@ def run(folder: Path, pipeline: str) -> int:
     if example not in EXAMPLES:
         raise ConfigurationError(f"{pipeline}: events are made for {', '.join(EXAMPLES)} only")
     plan = load_pipeline(pipeline).plan()
-    events = [
-        json.dumps(each).encode() for each in islice(EXAMPLES[example](random.Random(1)), EVENTS)
-    ]
-    expected = in_one_process(plan, events)
+    values = raw_values(example, plan.named_topics, EVENTS)
+    expected = in_one_process(plan, values)
     with console.status("starting Kafka, the services and a sink into SQLite ..."):
         running = stack.up(folder, pipeline, raw_partitions=1, dies_with_us=True)
     processes = ", ".join(f"{each.name} {each.pid}" for each in stack.status(folder))
     console.print(f"up at {running.address}: {processes}")
     producer = Producer({"bootstrap.servers": running.address})
-    for value in events:
-        producer.produce(plan.named_topics[0], value, partition=0)
-    producer.flush(30)
-    console.print(f"sent {len(events):,} events to {plan.named_topics[0]}")
+    for topic, some in values.items():
+        for value in some:
+            producer.produce(topic, value, partition=0)
+        producer.flush(30)
+        console.print(f"sent {len(some):,} records to {topic}")
     return verdict(plan, expected, published(plan, running.address, expected))
 
 
-def in_one_process(plan: Plan, events: list[bytes]) -> Results:
+def in_one_process(plan: Plan, values: RawValues) -> Results:
     """Return what event time decides in one process, without Kafka."""
     local, out = LocalRun(plan), io.BytesIO()
-    for _ in local.run({plan.named_topics[0]: events}):
+    for _ in local.run(values):
         pass
     write_results(local, out, every_pane=True)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]

@@ -19,8 +19,9 @@ from tidemark import (
     tumbling,
 )
 from tidemark import sum as total
+from tidemark.errors import ConfigurationError
 from tidemark.local.run import LocalRun
-from tidemark.local.view import open_inputs, summary
+from tidemark.local.view import named_inputs, open_inputs, summary
 from tidemark.serde.formats.source_format import JSON
 
 MINUTE_MS = 60_000
@@ -135,7 +136,7 @@ def test_every_pane_shows_on_time_panes_before_their_corrections():
 def test_inputs_are_named_for_their_topics(tmp_path):
     file = tmp_path / "moves.jsonl"
     file.write_bytes(b"a\r\nb")
-    with open_inputs([f"moves={file}"], {"moves": JSON, "others": JSON}) as lines:
+    with open_inputs({"moves": str(file)}, {"moves": JSON, "others": JSON}) as lines:
         assert {topic: list(each) for topic, each in lines.items()} == {"moves": [b"a\r", b"b"]}
 
 
@@ -150,7 +151,10 @@ def test_inputs_are_named_for_their_topics(tmp_path):
 def test_wrong_inputs_are_refused(arguments, complaint):
     topics = ["moves", "others"] if complaint == "TOPIC=FILE" else ["moves"]
     formats = dict.fromkeys(topics, JSON)
-    with pytest.raises(Exception, match=complaint), open_inputs(arguments, formats):
+    with (
+        pytest.raises(ConfigurationError, match=complaint),
+        open_inputs(named_inputs(arguments, topics), formats),
+    ):
         pass
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``tidemark plan | try | run | tail | topics | reset | replay | diff`` and more.
+"""The command line: ``tidemark init | plan | try | run | tail | topics | reset | replay`` and more.
 
 An error is one line on stderr and exit status 2; ``--debug`` adds its traceback.
 """
@@ -17,32 +17,37 @@ from typer.exceptions import TyperException
 from tidemark.commands.conformance import conformance
 from tidemark.commands.dead_letters import app as dead_letters
 from tidemark.commands.deployment import deployment_lines
+from tidemark.commands.dev.command import dev
+from tidemark.commands.flush import flush
 from tidemark.commands.infer import infer_
+from tidemark.commands.init import init
 from tidemark.commands.interrupts import interrupts_first
-from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
+from tidemark.commands.options import Bootstrap, FromBeginning, PipelineArgument, broker_config
+from tidemark.commands.peek import peek
 from tidemark.commands.replay import diff, replay
 from tidemark.commands.schemas import schemas
 from tidemark.commands.service import SERVICES
 from tidemark.commands.tail import follow
-from tidemark.commands.why import app as why
+from tidemark.commands.why.command import app as why
 from tidemark.errors import InfrastructureError, TidemarkError
 from tidemark.files.records import require_files
 from tidemark.language.load import load_pipeline
+from tidemark.local.progress import shown_progress
 from tidemark.local.run import Cuts, LocalRun
-from tidemark.local.view import open_inputs, summary, write_results
+from tidemark.local.view import (
+    named_inputs,
+    open_inputs,
+    source_formats,
+    summary,
+    write_results,
+)
 from tidemark.plan.explain import render_mermaid, render_text
 from tidemark.plan.matched_topics import matched_topics
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics, raw_topics, topic_of_stats
 from tidemark.runtime.client.broker_probe import await_broker, require_broker
 from tidemark.runtime.client.recorded_program import placed_plan
-from tidemark.runtime.client.topics import (
-    ensure,
-    ensure_raw,
-    own_topics,
-    partition_counts,
-    raw_topics,
-    stats_topic,
-)
+from tidemark.runtime.client.topics import ensure, ensure_raw, partition_counts
 from tidemark.runtime.faults import (
     FAILED,
     STOPPED_BY_SETTINGS,
@@ -171,21 +176,15 @@ def try_(
     at the end of the input, late rows and dead letters.  Counts go to stderr.
     """
     compiled = _plan(pipeline)
-    formats = {
-        topic: source.format
-        for source in compiled.sources
-        if source.static is None
-        for topic in source.topics
-    }
     for source in compiled.sources:
         require_files(source.format, f"source {source.name}")
+    formats = source_formats(compiled)
+    paths = named_inputs(inputs, list(formats))
     run = LocalRun(compiled, Cuts(cuts), now_ms=now_ms())
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with open_inputs(inputs, formats) as records_of, console.status("reading ...") as status:
-        records = 0
+    with open_inputs(paths, formats) as records_of, shown_progress(console) as add:
         for count in run.run(records_of):
-            records += count
-            status.update(f"{records:,} records")
+            add(count)
     write_results(run, sys.stdout.buffer, every_pane=every_pane)
     for line in summary(run):
         console.print(line, markup=False)
@@ -244,9 +243,7 @@ def run(
 @app.command()
 def tail(
     topic: str,
-    from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Begin with the oldest record.")
-    ] = False,
+    from_beginning: FromBeginning = False,
     bootstrap_server: Bootstrap = None,
 ) -> None:
     """Print the committed records of a topic as they arrive: key, tab, value."""
@@ -267,7 +264,7 @@ def topics(
     config = broker_config(bootstrap_server)
     admin = await_broker(config, lambda _reason: None) if wait else require_broker(config)
     raw = raw_topics(compiled)
-    own = (*own_topics(placed_plan(config, admin, compiled)), stats_topic(compiled.stats))
+    own = (*own_topics(placed_plan(config, admin, compiled)), topic_of_stats(compiled.stats))
     created = ensure_raw(admin, raw, config.replication_factor)
     created += ensure(admin, own, config.replication_factor)
     counts = partition_counts(admin)
@@ -330,6 +327,10 @@ def reset(
     typer.echo("done; start the services again")
 
 
+app.command()(init)
+app.command()(dev)
+app.command()(flush)
+app.command()(peek)
 app.command()(conformance)
 app.command("infer")(infer_)
 app.command()(replay)

@@ -1,11 +1,14 @@
-"""Options that several commands share: the pipeline and the broker."""
+"""Options that several commands share: the pipeline, the broker, times."""
 
 import os
+from datetime import datetime
 from importlib.util import find_spec
 from typing import Annotated
 
 import typer
 
+from tidemark.core.time.event_time import epoch_ms
+from tidemark.errors import ConfigurationError
 from tidemark.runtime.config import Config
 
 Bootstrap = Annotated[
@@ -14,6 +17,9 @@ Bootstrap = Annotated[
 ]
 PipelineArgument = Annotated[
     str, typer.Argument(metavar="PIPELINE", help="Module, file or module:name of the pipeline.")
+]
+FromBeginning = Annotated[
+    bool, typer.Option("--from-beginning", help="Begin with the oldest record.")
 ]
 JsonLines = Annotated[bool, typer.Option("--json", help="Lines of JSON instead of a table.")]
 
@@ -25,6 +31,23 @@ def broker_config(bootstrap_server: str | None) -> Config:
     if address is None and not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         address = _embedded_address()
     return config if address is None else config.model_copy(update={"bootstrap_servers": address})
+
+
+def time_ms(text: str) -> int:
+    """Return a time like 2026-03-02T08:00:00Z as ms UTC.
+
+    Raises:
+        ConfigurationError: the text is not a time, or has no offset.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"{text!r} is not a time: write it like 2026-03-02T08:00:00Z"
+        ) from None
+    if time.tzinfo is None:
+        raise ConfigurationError(f"{text!r} has no offset: end it with Z or +02:00")
+    return epoch_ms(time)
 
 
 def _embedded_address() -> str | None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Literal
@@ -11,8 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config
-from tidemark.core.time.event_time import epoch_ms
+from tidemark.commands.options import Bootstrap, PipelineArgument, broker_config, time_ms
 from tidemark.core.time.segment import FOREVER_MS, NEVER_MS
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline, pipeline_module
@@ -104,8 +102,10 @@ def replay(
     """
     _require_spark()
     from tidemark.commands.replay_view import replay_lines
+    from tidemark.spark.progress import Progress
     from tidemark.spark.replay import jobs
     from tidemark.spark.replay.replay import with_operators
+    from tidemark.spark.replay.stats import replay_stats
     from tidemark.spark.work import EventTimeRange
 
     if into_live == (output is not None):
@@ -127,7 +127,7 @@ def replay(
     names = operators or []
     with_operators(plan, names)  # refuses a wrong name before the broker is asked
     event_times = EventTimeRange(_time_ms(since, NEVER_MS), _time_ms(until, FOREVER_MS))
-    as_of_ms = None if as_of is None else _time_ms(as_of, NEVER_MS)
+    as_of_ms = None if as_of is None else time_ms(as_of)
     config = broker_config(bootstrap_server)
     place, from_raw = archive or config.archive, from_ == "raw"
     admin = require_broker(config)
@@ -138,7 +138,15 @@ def replay(
     )
     sessions = partial(jobs.session_for, pipeline_module(pipeline), master, memory)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with _shown(console, "replaying") as on_progress:
+    with (
+        _shown(console, "replaying") as show,
+        replay_stats(config, admin, plan.pipeline) as write,
+    ):
+
+        def on_progress(progress: Progress) -> None:
+            show(progress.line(time.monotonic()))
+            write(progress)
+
         if output is None:
             result = jobs.into_live(
                 config,
@@ -234,14 +242,4 @@ def _require_spark() -> None:
 
 
 def _time_ms(text: str | None, otherwise_ms: int) -> int:
-    if text is None:
-        return otherwise_ms
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigurationError(
-            f"{text!r} is not a time: write it like 2026-03-02T08:00:00Z"
-        ) from None
-    if time.tzinfo is None:
-        raise ConfigurationError(f"{text!r} has no offset: end it with Z or +02:00")
-    return epoch_ms(time)
+    return otherwise_ms if text is None else time_ms(text)

@@ -2,7 +2,7 @@
 
 from typing import BinaryIO
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.broker_probe import require_broker
@@ -25,15 +25,8 @@ def follow(topic: str, config: Config, out: BinaryIO, *, from_beginning: bool) -
     try:
         consumer.assign([TopicPartition(topic, number, start) for number in range(count)])
         while True:
-            for message in consumer.consume(_BATCH, _REFRESH_S):
-                _print(message, out)
+            for message in clients.records(consumer.consume(_BATCH, _REFRESH_S)):
+                out.write((message.key() or b"") + b"\t" + (message.value() or b"") + b"\n")
             out.flush()
     finally:
         consumer.close()
-
-
-def _print(message: Message, out: BinaryIO) -> None:
-    error = message.error()
-    if error is not None:
-        raise KafkaException(error)
-    out.write((message.key() or b"") + b"\t" + (message.value() or b"") + b"\n")

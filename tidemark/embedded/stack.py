@@ -11,7 +11,6 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from tidemark.embedded.supervision import ProcessStatus, Program, Supervision
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics, raw_topics
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.config import Config
@@ -52,6 +52,7 @@ def up(
     port: int | None = None,
     *,
     raw_partitions: int | None = None,
+    extra: Sequence[str] = (),
     dies_with_us: bool = False,
 ) -> Stack:
     """Start the stack of a folder and return it; return the running one if it is up.
@@ -61,6 +62,7 @@ def up(
         pipeline: the module of the pipeline, importable from the current folder.
         port: of the broker; by default that of the last time if free, else a free one.
         raw_partitions: partitions of raw topics to create; by default as many as the logs have.
+        extra: services beside those of the pipeline and the sink, such as ``monitor``.
         dies_with_us: stop everything when the calling process ends in any way (Linux).
 
     Raises:
@@ -73,7 +75,8 @@ def up(
             raise ConfigurationError(f"{folder} runs {stack.pipeline}: stop it first (make down)")
         plan = load_pipeline(pipeline).plan()
         if stack is None:
-            stack = _begin(folder.absolute(), plan, pipeline, port, dies_with_us)
+            services = (*plan.services(), SINK, *extra)
+            stack = _begin(folder.absolute(), plan, pipeline, services, port, dies_with_us)
         else:
             _start_broker(stack)
         _start_services(stack, plan, raw_partitions)
@@ -128,21 +131,29 @@ def readiness(folder: Path) -> dict[str, str]:
 
 def _readiness(port: int) -> str:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=_ANSWER_S) as answer:
-            body = json.load(answer)
-    except HTTPError as error:
-        body = json.load(error)
-    except OSError:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=_ANSWER_S) as answer:
+                body = json.load(answer)
+        except HTTPError as error:
+            body = json.load(error)
+    except OSError:  # also while the body comes
         return _SILENT
     return READY if body["ready"] else "; ".join(body["reasons"])
 
 
-def _begin(folder: Path, plan: Plan, pipeline: str, port: int | None, dies_with_us: bool) -> Stack:
+def _begin(
+    folder: Path,
+    plan: Plan,
+    pipeline: str,
+    services: Sequence[str],
+    port: int | None,
+    dies_with_us: bool,
+) -> Stack:
     """Start the supervision and the broker of a stack."""
     chosen = _port(folder, port)
     address = f"127.0.0.1:{chosen}"
     broker = prepare(folder / BROKER, chosen, controller_port=free_port(), short_lived=dies_with_us)
-    health = {name: free_port() for name in (*plan.services(), SINK)}
+    health = {name: free_port() for name in services}
     results = "" if os.environ.get("TIDEMARK_SINK") else str(folder / f"{plan.pipeline}.db")
     supervision = Supervision.begin(
         folder, _programs(broker, health), _environment(pipeline, address, results), dies_with_us
@@ -175,8 +186,9 @@ def _start_services(stack: Stack, plan: Plan, raw_partitions: int | None) -> Non
     supervision = stack.supervision()
     config = Config(bootstrap_servers=stack.address)
     admin = clients.admin(config)
-    topics.ensure_raw(admin, _raw_topics(plan, raw_partitions), config.replication_factor)
-    own = topics.own_topics(placed_plan(config, admin, plan))
+    raw = raw_topics(plan, raw_partitions)
+    topics.ensure_raw(admin, raw, config.replication_factor)
+    own = own_topics(placed_plan(config, admin, plan))
     topics.ensure(admin, own, config.replication_factor)
     starting = [name for name in stack.health if not supervision.runs(name)]
     begun = {name: size_of(supervision.log(name)) for name in starting}
@@ -217,13 +229,6 @@ def _wait_until_ready(stack: Stack, supervision: Supervision) -> tuple[list[str]
             break
         time.sleep(_POLL_S)
     return ended, reasons
-
-
-def _raw_topics(plan: Plan, partitions: int | None) -> Sequence[topics.Topic]:
-    wanted = topics.raw_topics(plan)
-    return (
-        wanted if partitions is None else [replace(each, partitions=partitions) for each in wanted]
-    )
 
 
 def _programs(broker: Sequence[str], health: Mapping[str, int]) -> list[Program]:

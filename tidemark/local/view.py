@@ -12,38 +12,62 @@ from tidemark.core.windows.pane import END_OF_INPUT
 from tidemark.errors import ConfigurationError
 from tidemark.files.content import open_content
 from tidemark.files.records import file_records
-from tidemark.local.run import LocalRun
+from tidemark.local.run import LocalRun, OperatorResults
+from tidemark.plan.physical import Plan, PortPlan
 from tidemark.serde.binary_column import BinaryColumn
 from tidemark.serde.dead_letters import DeadLetterEncoder, encode_dead_letters
 from tidemark.serde.formats.source_format import SourceFormat
 from tidemark.serde.json_results import JsonEncoder
 
 
-@contextmanager
-def open_inputs(
-    inputs: Sequence[str], formats: Mapping[str, SourceFormat]
-) -> Iterator[dict[str, Iterable[bytes]]]:
-    """Return a context with the records of input files, by raw topic.
+def source_formats(plan: Plan) -> dict[str, SourceFormat]:
+    """Return the formats of the raw topics of a plan, as its sources name them."""
+    read = [source for source in plan.sources if source.static is None]
+    return {topic: source.format for source in read for topic in source.topics}
+
+
+def named_inputs(inputs: Sequence[str], topics: Sequence[str]) -> dict[str, str]:
+    """Return the paths of input files, by raw topic.
 
     Args:
         inputs: ``FILE``, ``-`` for stdin, or ``TOPIC=FILE``.
-        formats: by raw topic of the pipeline, as its sources name it.
+        topics: raw topics of the pipeline, as its sources name them.
 
     Raises:
-        ConfigurationError: a file cannot be read, or its topic is unclear or has an input already.
+        ConfigurationError: the topic of a file is unclear, or has an input already.
+    """
+    paths: dict[str, str] = {}
+    for argument in inputs:
+        topic, path = _named(argument, topics)
+        if topic in paths:
+            raise ConfigurationError(
+                f"--input {argument}: {topic} has an input already; give one file per topic"
+            )
+        paths[topic] = path
+    return paths
+
+
+@contextmanager
+def open_inputs(
+    paths: Mapping[str, str], formats: Mapping[str, SourceFormat], what: str = "--input"
+) -> Iterator[dict[str, Iterable[bytes]]]:
+    """Return a context with the records of files, by raw topic.
+
+    Args:
+        paths: by raw topic.
+        formats: by raw topic of the pipeline, as its sources name it.
+        what: names the argument in errors.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or its records cannot be in a file.
     """
     with ExitStack() as files:
         records: dict[str, Iterable[bytes]] = {}
-        for argument in inputs:
-            topic, path = _named(argument, list(formats))
-            if topic in records:
-                raise ConfigurationError(
-                    f"--input {argument}: {topic} has an input already; give one file per topic"
-                )
-            what = f"--input {path}"
+        for topic, path in paths.items():
+            named = f"{what} {path}"
             format_ = next(each for name, each in formats.items() if covers([name], topic))
-            content = files.enter_context(open_content(path, what))
-            records[topic] = file_records(content, format_, what)
+            content = files.enter_context(open_content(path, named))
+            records[topic] = file_records(content, format_, named)
         yield records
 
 
@@ -60,25 +84,40 @@ def _named(argument: str, topics: Sequence[str]) -> tuple[str, str]:
 
 def write_results(run: LocalRun, out: BinaryIO, *, every_pane: bool) -> None:
     """Write results and late rows of every operator, then dead letters, as JSON lines."""
+    for each, rows in published_rows(run, every_pane=every_pane):
+        if rows.height:
+            _write(out, each.topic, _encoded(rows, JsonEncoder(each.port)))
+    _write(out, run.plan.dead_letters, dead_letters(run, every_pane=every_pane))
+    out.flush()
+
+
+def published_rows(run: LocalRun, *, every_pane: bool) -> Iterator[tuple[PortPlan, pl.DataFrame]]:
+    """Yield the results and late rows of every operator; a frame without rows has no columns.
+
+    ``every_pane``: every published pane, not only the last one of each window.
+    """
     for published in run.published.values():
         for each in published.plan.published:
-            name = each.port.name
-            rows = published.every(name) if every_pane else published.last(name)
-            if rows.height:
-                _write(out, each.topic, _encoded(rows, JsonEncoder(each.port)))
+            yield each, _rows(published, each, every_pane=every_pane)
+
+
+def dead_letters(run: LocalRun, *, every_pane: bool) -> list[bytes]:
+    """Return the dead letters as JSON: of raw records, of chains, and of operators."""
     # Which topic's records die first depends on the cuts.
     raw = sorted(run.dead_letters, key=lambda letter: (letter.topic, letter.offset))
-    _write(out, run.plan.dead_letters, encode_dead_letters(raw)[1])
-    _write(out, run.plan.dead_letters, run.handover.letters)
+    letters = [*encode_dead_letters(raw)[1], *run.handover.letters]
     for published in run.published.values():
         for each in published.plan.ports:
             if each.port.is_dead_letters:
-                name = each.port.name
-                rows = published.every(name) if every_pane else published.last(name)
+                rows = _rows(published, each, every_pane=every_pane)
                 if rows.height:
-                    letters = DeadLetterEncoder(each.port, each.topic).encode(rows)[1]
-                    _write(out, run.plan.dead_letters, letters)
-    out.flush()
+                    letters += DeadLetterEncoder(each.port, each.topic).encode(rows)[1]
+    return letters
+
+
+def _rows(published: OperatorResults, each: PortPlan, *, every_pane: bool) -> pl.DataFrame:
+    name = each.port.name
+    return published.every(name) if every_pane else published.last(name)
 
 
 def _encoded(rows: pl.DataFrame, encoder: JsonEncoder) -> BinaryColumn[bytes]:

@@ -1,0 +1,1 @@
+"""Tests of new projects: what ``tidemark init`` writes runs as it is."""
