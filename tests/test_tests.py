@@ -10,7 +10,7 @@ PACKAGE = TESTS.parent / "tidemark"
 
 OF_NO_PACKAGE = {
     *("oracles", "support", "docs", "bench", "trials"),
-    *("kafka", "spark", "docker", "chaos", "fuzz", "soak"),
+    *("kafka", "spark", "docker", "browser", "chaos", "fuzz", "soak"),
 }
 """Folders of tests that no folder of the package has, or that are laid out another way."""
 
@@ -51,7 +51,7 @@ def test_no_module_imports_a_test_module():
         f"{module}: {name}"
         for module in TREES
         for name in imports(module)
-        if any(part.startswith("test_") for part in name.split("."))
+        if under(name, "tests") and any(part.startswith("test_") for part in name.split("."))
     ] == []
 
 
@@ -93,17 +93,22 @@ def test_each_folder_is_a_package_of_few_files_that_mirrors_one_of_tidemark():
 
 
 def pipelines(test: ast.FunctionDef) -> Iterator[str]:
-    """Yield the names of pipelines that a test gives to a call, after the broker of the session."""
+    """Yield the names of pipelines that a test gives to a call, after the broker of the session.
+
+    A name is a text, or a variable of the test that is one.
+    """
+    variables = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.walk(test)
+        if isinstance(node, ast.Assign)
+    }
     for node in ast.walk(test):
         if isinstance(node, ast.Call):
-            for argument, name in pairwise(node.args):
-                if (
-                    isinstance(argument, ast.Name)
-                    and argument.id == "broker"
-                    and isinstance(name, ast.Constant)
-                    and isinstance(name.value, str)
-                ):
-                    yield name.value
+            for argument, given in pairwise(node.args):
+                if isinstance(argument, ast.Name) and argument.id == "broker":
+                    name = variables.get(ast.unparse(given), given)
+                    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                        yield name.value
 
 
 def test_each_pipeline_on_the_shared_broker_has_a_name_of_its_own():

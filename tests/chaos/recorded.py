@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient
 
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
@@ -70,7 +71,7 @@ def record(config: Config, admin: AdminClient, plan: Plan) -> Recorded:
 def open_ended(admin: AdminClient, plan: Plan) -> list[Partition]:
     """Return the partitions whose last transaction is open still."""
     counts = topics.partition_counts(admin)
-    names = [topic.name for topic in topics.own_topics(plan)]
+    names = [topic.name for topic in own_topics(plan)]
     partitions = [TopicPartition(*at) for at in _partitions(counts, names)]
     ends = []
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):

@@ -136,6 +136,7 @@ def _keep(outcome: Outcome, stack: Stack, broker: Broker, logs: Path) -> None:
     (logs / "timeline.txt").write_text("\n".join(outcome.timeline))
     for name, text in stack.logs():
         (logs / f"{name}.log").write_text(text)
+    broker.stop()  # a running broker deletes files while they are copied
     shutil.copy(broker.log, logs / "broker.log")
     shutil.copytree(broker.folder / "data", logs / "data")
 

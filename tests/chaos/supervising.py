@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.kafka.support.forked import Process
+from tests.forked import Process
 from tests.kafka.support.stack import Replica, Stack
 from tidemark.embedded.processes import die_with_parent
 

@@ -1,13 +1,12 @@
 """The checker can fail: it reports wrong expectations and refuses files without cases."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.forked import tidemark
 from tidemark.conformance.case import Case, ConformanceError, read_cases
 from tidemark.conformance.judge import Outcome, judge
 from tidemark.conformance.report import lines
@@ -131,7 +130,7 @@ def test_an_unknown_parameter_is_an_error_of_the_run(tmp_path, change, complaint
         read_cases([file])
     assert "case 0 (close): " in str(caught.value)
     shown = conformance(file)
-    assert (shown.returncode, shown.stdout) == (2, "")
+    assert (shown.returncode, shown.stdout) == (2, b"")
 
 
 @pytest.mark.parametrize("emit", ["on_close", "state"])
@@ -189,27 +188,22 @@ def test_changed_expectations_of_the_shared_cases_fail(case):
 
 
 def conformance(*files):
-    return subprocess.run(
-        [sys.executable, "-m", "tidemark", "conformance", *map(str, files)],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    return tidemark("conformance", *map(str, files))
 
 
 def test_the_command_ends_with_the_count_and_tells_by_its_status(tmp_path):
     shown = conformance(written(tmp_path, CLOSE))
-    assert (shown.stdout.splitlines()[-1], shown.returncode) == ("1 passed, 0 failed", 0)
+    assert (shown.stdout.splitlines()[-1], shown.returncode) == (b"1 passed, 0 failed", 0)
     wrong = {**CLOSE, "id": "wrong", "expected": []}
     shown = conformance(written(tmp_path, CLOSE, wrong))
-    assert (shown.stdout.splitlines()[-1], shown.returncode) == ("1 passed, 1 failed", 1)
-    assert "FAILED wrong (neutral): the window closes at its end" in shown.stdout
+    assert (shown.stdout.splitlines()[-1], shown.returncode) == (b"1 passed, 1 failed", 1)
+    assert b"FAILED wrong (neutral): the window closes at its end" in shown.stdout
 
 
 def test_a_missing_file_is_one_line_and_exit_status_2(tmp_path):
     shown = conformance(tmp_path / "nowhere.json")
-    assert (shown.returncode, shown.stdout) == (2, "")
-    assert "nowhere.json: No such file" in shown.stderr
+    assert (shown.returncode, shown.stdout) == (2, b"")
+    assert b"nowhere.json: No such file" in shown.stderr
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from psycopg.errors import UndefinedColumn, UndefinedTable
 
-from tests.docker.support.compose import ROOT, Compose
+from tests.docker.support.compose import Compose
 from tests.docker.support.shop import (
     REFUNDS,
     SALES,
@@ -38,27 +38,16 @@ from tests.docker.support.shop import (
 from tests.kafka.support.changes import present
 from tests.kafka.support.stack import wait_until
 from tests.patience import PATIENCE_S
+from tidemark.project.new_project import new_project
 from tidemark.runtime.client import clients
 from tidemark.runtime.config import Config
 
 DEPLOYED = ("ingest", "windowing", "sink")
 ADVICE = re.compile(r"'(tidemark reset [^']*)'")
-OVERRIDE = """\
-version: "3.9"
-services:
-  topics: &pipelines
-    volumes: ["{folder}:/pipelines:ro"]
-  ingest: *pipelines
-  windowing: *pipelines
-  sessions: *pipelines
-  joins: *pipelines
-  patterns: *pipelines
-  sink: *pipelines
-"""
 
 
 class Deployments:
-    """A project of compose with the shop's pipeline."""
+    """A project that `tidemark init` wrote, with the shop's pipeline."""
 
     def __init__(self, stack: Compose, folder: Path) -> None:
         self.stack, self._folder = stack, folder
@@ -108,16 +97,19 @@ class Deployments:
 
     def await_agreement(self) -> None:
         """Wait until topics and tables agree with the reference over all events so far."""
-        wanted = {
-            each: expected(each, self.shop.events(each.topic), self.program.delay_s)
-            for each in self.program.outputs
-        }
-        assert all(each.panes for each in wanted.values())
+        wait_until(lambda: all(each.panes for each in self._wanted().values()), "closed windows")
+        wanted = self._wanted()
         deadline_s = time.monotonic() + PATIENCE_S
         while lines := list(chain.from_iterable(map(self._wrong, wanted, wanted.values()))):
             said = "\n".join(self._said(service)[-1_000:] for service in DEPLOYED)
             assert time.monotonic() < deadline_s, "\n".join([*lines[:10], said])
             time.sleep(0.5)
+
+    def _wanted(self) -> dict[Output, Expected]:
+        return {
+            each: expected(each, self.shop.events(each.topic), self.program.delay_s)
+            for each in self.program.outputs
+        }
 
     def _wrong(self, output: Output, wanted: Expected) -> Iterator[str]:
         for place, found in ("table", self._table), ("topic", self._topic):
@@ -173,13 +165,11 @@ def _table(output: Output) -> str:
 
 @pytest.fixture
 def deployments(image, tmp_path) -> Iterator[Deployments]:
-    folder = tmp_path / "pipelines"
-    folder.mkdir()
-    override = tmp_path / "override.yml"
-    override.write_text(OVERRIDE.format(folder=folder))
-    files = os.pathsep.join([str(ROOT / "docker-compose.yml"), str(override)])
+    folder = tmp_path / "shop"
+    new_project(folder)
+    file = str(folder / "docker-compose.yml")
     project = f"tidemark-changes-{os.getpid()}"
-    with Compose(project, image, image, COMPOSE_FILE=files, PIPELINE="shop") as stack:
+    with Compose(project, image, image, COMPOSE_FILE=file, PIPELINE="shop") as stack:
         made = Deployments(stack, folder)
         yield made
         made.shop.end()
@@ -194,8 +184,7 @@ def test_ten_changes_of_a_running_pipeline(deployments):
     deployments.stack.up()  # also sessions, which has no operators
     deployments.shop.open(SALES)
     deployments.shop.begin()
-    time.sleep(3)  # so that windows have closed before the first change
-    deployments.await_agreement()
+    deployments.await_agreement()  # so windows have closed before the first change
 
     deployments.deploy(Program((sales, big)))  # 1: a new output with the same key
     deployments.await_agreement()

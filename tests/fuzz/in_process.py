@@ -14,7 +14,7 @@ from tests.fuzz.records import Raw, Records
 from tests.fuzz.shapes import RECEIVED_MS, SHAPES, Shape, build
 from tidemark.ingest.ingest import Ingest, Progress, RecordBatch
 from tidemark.ingest.segment_builder import SegmentBuilder
-from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
+from tidemark.plan.topics import MAX_MESSAGE_BYTES
 from tidemark.serde.dead_letters import encode_dead_letters
 from tidemark.serde.records import Counts
 from tidemark.serde.segments import decode_segment, encode_segment

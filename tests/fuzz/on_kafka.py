@@ -15,8 +15,8 @@ from tests.fuzz.shapes import SHAPES, Shape
 from tests.kafka.support.stack import Stack
 from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
+from tidemark.plan.topics import MAX_MESSAGE_BYTES, raw_topics
 from tidemark.runtime.client import topics
-from tidemark.runtime.client.clients import MAX_MESSAGE_BYTES
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.serde.segments import decode_segment
@@ -119,7 +119,7 @@ def _produce(producer: Producer, topic: str, partition: int, raw: Raw) -> None:
 def _await_all_read(stack: Stack) -> float:
     """Wait until every raw offset is committed; fail where nothing moves or ingest ended."""
     begin_s = moved_s = time.monotonic()
-    raw = [topic.name for topic in topics.raw_topics(stack.plan)]
+    raw = [topic.name for topic in raw_topics(stack.plan)]
     counts = topics.partition_counts(stack.admin)
     partitions = [Partition(name, n) for name in raw for n in range(counts[name])]
     wanted = sum(offsets(stack.admin, partitions, LATEST).values())

@@ -1,26 +1,11 @@
 """`tidemark infer` as a process: what it prints runs, and mistakes end with status 2."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.forked import tidemark
 from tests.infer.shapes import lines
-
-ROOT = Path(__file__).parents[2]
-
-
-def tidemark(*arguments, folder):
-    return subprocess.run(
-        [sys.executable, "-m", "tidemark", *arguments],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
 
 
 def test_the_printed_module_runs_as_it_is(tmp_path):

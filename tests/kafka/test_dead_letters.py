@@ -2,20 +2,20 @@
 
 import json
 import os
+import select
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from confluent_kafka import Producer
 
+from tests import forked
 from tests.kafka.pipelines import changing, failing, pops
 from tests.kafka.support.stack import ROOT, Stack, move, wait_until
-from tests.patience import PATIENCE_S
 
 Ended: TypeAlias = "subprocess.CompletedProcess[bytes]"
 
@@ -25,15 +25,16 @@ TYPES = ("int", "str")
 
 def tidemark(stack: Stack, module: ModuleType, *arguments: str, **env: str) -> Ended:
     """Run a command on dead letters to its end."""
-    return subprocess.run(
-        command(module, arguments), capture_output=True, check=False, env=environment(stack, **env)
-    )
+    return forked.tidemark(*words(module, *arguments), env=environment(stack, **env))
 
 
-def command(module: ModuleType, arguments: Sequence[str], *program: str) -> list[str]:
-    name, *others = arguments
-    run = program or ("-m", "tidemark")
-    return [sys.executable, *run, "dead-letters", name, module.__name__, *others]
+def words(module: ModuleType, name: str, *others: str) -> tuple[str, ...]:
+    return ("dead-letters", name, module.__name__, *others)
+
+
+def reset(stack: Stack, module: ModuleType, **env: str) -> None:
+    done = forked.tidemark("reset", module.__name__, "--yes", env=environment(stack, **env))
+    assert done.returncode == 0, done.stderr
 
 
 def environment(stack: Stack, **env: str) -> dict[str, str]:
@@ -47,23 +48,39 @@ def environment(stack: Stack, **env: str) -> dict[str, str]:
 
 
 @contextmanager
+def shown(stack: Stack, errors: Path, *command: str) -> Iterator[tuple[forked.Process, BinaryIO]]:
+    """Yield a command and the pipe that it prints to; kill it in the end."""
+    pipe = errors.with_suffix(".pipe")
+    os.mkfifo(pipe)
+    process = forked.Forked(command, environment(stack), forked.Files(errors, pipe))
+    try:
+        with opened(pipe, process) as printed:
+            yield process, printed
+    finally:
+        process.kill()
+        process.wait()
+
+
+def opened(pipe: Path, process: forked.Process) -> BinaryIO:
+    """Open a pipe once its process prints; if that ends first, the pipe is at its end."""
+    file = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # else it waits for the process to open it
+    printing = select.poll()
+    printing.register(file, select.POLLIN)
+    while not printing.poll(100) and process.poll() is None:
+        pass
+    os.set_blocking(file, True)
+    return open(file, "rb")
+
+
+@contextmanager
 def standing_still(
-    stack: Stack, file: Path, *arguments: str
-) -> Iterator["subprocess.Popen[bytes]"]:
-    """Return a command that stands still in its transaction until ``file`` exists."""
-    program = "-m", "tests.kafka.support.stalling_retry", str(file)
-    with subprocess.Popen(
-        command(pops, arguments, *program),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(stack),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"stands still\n"
-            yield process
-        finally:
-            process.kill()
+    stack: Stack, file: Path, errors: Path, *arguments: str
+) -> Iterator[forked.Process]:
+    """Yield a command that stands still in its transaction until ``file`` exists."""
+    program = "tests.kafka.support.stalling_retry", str(file)
+    with shown(stack, errors, *program, *words(pops, *arguments)) as (process, printed):
+        assert printed.readline() == b"stands still\n"
+        yield process
 
 
 def bad(player: str, at: int, score: str = "many") -> bytes:
@@ -151,16 +168,15 @@ def test_a_command_that_is_killed_or_overtaken_in_its_transaction_has_sent_nothi
         wait_until(lambda: len(stack.results("dead-letters")) == 1, "the dead letter")
         retry = ("retry", "letters-killed-moves/0/0", "--set", "score=4")
 
-        with standing_still(stack, tmp_path / "never", *retry) as killed:
+        with standing_still(stack, tmp_path / "never", tmp_path / "killed", *retry) as killed:
             killed.kill()
-        goes_on = tmp_path / "goes on"
-        with standing_still(stack, goes_on, *retry) as overtaken:
+        goes_on, errors = tmp_path / "goes on", tmp_path / "errors"
+        with standing_still(stack, goes_on, errors, *retry) as overtaken:
             sent = tidemark(stack, pops, *retry)
             assert sent.returncode == 0, sent.stderr
             goes_on.touch()
-            _, errors = overtaken.communicate(timeout=PATIENCE_S)
-        assert overtaken.returncode == 1
-        assert b"another process sends dead letters of this pipeline again" in errors
+            assert overtaken.wait() == 1
+        assert "another process sends dead letters of this pipeline again" in errors.read_text()
 
         values = [json.loads(value or b"") for _, value in stack.committed(stack.raw)]
         assert [each["score"] for each in values] == ["many", 4]
@@ -170,7 +186,7 @@ def test_a_command_that_is_killed_or_overtaken_in_its_transaction_has_sent_nothi
         stack.stop("ingest")
 
 
-def test_many_letters_are_sent_once_each_whenever_the_command_is_killed(broker):
+def test_many_letters_are_sent_once_each_whenever_the_command_is_killed(broker, tmp_path):
     count = 2_300
     with Stack(broker, "letters-many", raw_partitions=2, module=pops) as stack:
         stack.produce((at % 2, None, bad("ann", T + at)) for at in range(count))
@@ -178,12 +194,10 @@ def test_many_letters_are_sent_once_each_whenever_the_command_is_killed(broker):
         wait_until(lambda: len(stack.results("dead-letters")) == count, "the dead letters")
         retry = ("retry", "--all", "--yes", "--set", "score=1")
         for lines in (1, 400, 700):
-            with subprocess.Popen(
-                command(pops, retry), stdout=subprocess.PIPE, env=environment(stack)
-            ) as process:
-                assert process.stdout is not None
+            errors = tmp_path / f"after {lines}"
+            with shown(stack, errors, "tidemark", *words(pops, *retry)) as (process, printed):
                 for _ in range(lines):
-                    process.stdout.readline()
+                    assert printed.readline()
                 process.kill()
         last = tidemark(stack, pops, *retry)
         assert last.returncode == 0, last.stderr
@@ -202,8 +216,7 @@ def test_a_reset_reads_what_was_sent_again_and_sends_nothing_twice(broker):
         assert tidemark(stack, pops, "retry", "0", "--set", "score=4").returncode == 0
         wait_until(lambda: len(stack.results("pops.late")) == 1, "the record, which is late")
         assert set(stack.stop().values()) == {0}
-        reset = [sys.executable, "-m", "tidemark", "reset", pops.__name__, "--yes"]
-        subprocess.run(reset, check=True, capture_output=True, env=environment(stack))
+        reset(stack, pops)
         stack.start()
         wait_until(lambda: len(stack.results("dead-letters")) == 2, "the same dead letter")
         newest = json.loads(tidemark(stack, pops, "list", "-n", "1", "--json").stdout)
@@ -265,8 +278,7 @@ def test_what_a_reset_has_read_with_a_program_that_takes_it_is_not_sent(broker):
         wait_until(lambda: len(stack.results("dead-letters")) == 2, "the dead letters")
         assert tidemark(stack, changing, "retry", "0", "--dry-run", **before).returncode == 1
         stack.stop()
-        reset = [sys.executable, "-m", "tidemark", "reset", changing.__name__, "--yes"]
-        subprocess.run(reset, check=True, capture_output=True, env=environment(stack, **after))
+        reset(stack, changing, **after)
 
         taken = tidemark(stack, changing, "retry", "0", **after)
         assert taken.returncode == 1

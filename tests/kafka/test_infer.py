@@ -2,33 +2,25 @@
 
 import json
 import os
-import subprocess
-import sys
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import forked
 from tests.infer.shapes import lines
 from tests.kafka.support.encoded import framed, record_schema
-from tests.kafka.support.stack import ROOT
 from tests.support.registry import running_registry
 
 TOPIC = "inferred-orders"
 
 
 def tidemark(broker, folder, *arguments, registry=""):
-    return subprocess.run(
-        [sys.executable, "-m", "tidemark", *arguments],
-        cwd=folder,
-        capture_output=True,
-        check=False,
-        env={
-            **os.environ,
-            "KAFKA_BOOTSTRAP_SERVERS": broker,
-            "PYTHONPATH": str(ROOT),
-            "TIDEMARK_SCHEMA_REGISTRY": registry,
-        },
-    )
+    env = {
+        **os.environ,
+        "KAFKA_BOOTSTRAP_SERVERS": broker,
+        "TIDEMARK_SCHEMA_REGISTRY": registry,
+    }
+    return forked.tidemark(*arguments, env=env, folder=folder)
 
 
 def test_a_module_is_printed_for_a_topic(broker, tmp_path):

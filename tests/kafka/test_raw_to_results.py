@@ -15,6 +15,7 @@ from tests.kafka.support.stack import Stack, duplicates, last_panes, move, wait_
 from tests.patience import PATIENCE_S
 from tidemark.local.run import LocalRun
 from tidemark.partition import Partition
+from tidemark.plan.topics import own_topics, raw_topics
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import Member, Start
 from tidemark.runtime.client.transaction import Transaction
@@ -87,6 +88,7 @@ def test_a_restart_goes_on_where_it_stopped_and_publishes_nothing_twice(broker):
             stack.move("a", T + at)
         for name in ("pops", "sessions"):
             stack.await_results(name, lambda panes: len(panes) == 1)
+        wait_until(lambda: _rows(stack) == ["20", "20"], "the last row in both services")
         assert set(stack.stop().values()) == {0}
         before = _everything(stack)
         _drop_metadata(stack)
@@ -102,8 +104,12 @@ def test_a_restart_goes_on_where_it_stopped_and_publishes_nothing_twice(broker):
         assert [row["own_watermark_ms"] for row in stack.results("pops.late")] == [T + 27_000]
 
 
+def _rows(stack: Stack) -> list[str | None]:
+    return [stack.figures(service).get("rows") for service in ("windowing", "sessions")]
+
+
 def _everything(stack: Stack) -> dict[str, int]:
-    own = [topic.name for topic in topics.own_topics(stack.plan)]
+    own = [topic.name for topic in own_topics(stack.plan)]
     return {name: len(stack.committed(name)) for name in own}
 
 
@@ -167,7 +173,7 @@ def test_a_raw_topic_made_anew_stops_ingest_with_advice(broker):
         assert stack.stop() == {"ingest": 0}
         stack.admin.delete_topics([stack.raw])[stack.raw].result()
         wait_until(lambda: stack.raw not in topics.partition_counts(stack.admin), "deletion")
-        topics.ensure(stack.admin, topics.raw_topics(stack.plan), -1)
+        topics.ensure(stack.admin, raw_topics(stack.plan), -1)
         stack.start("ingest")
         assert stack.process("ingest").wait() == 2
         (line,) = [line for line in stack.log("ingest").splitlines() if "ERROR" in line]

@@ -4,20 +4,20 @@ import os
 import random
 import re
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests.chaos.changes.program import Program
+from tests.forked import Files, Forked, Process, tidemark
 from tests.patience import PATIENCE_S
+from tidemark.runtime.service.command import MODULE
 
 SERVICES = ("ingest", "windowing", "sink")
 _ADVICE = re.compile(r"'(tidemark (?:reset|replay) [^']*)'")
 _REFUSED = 2
 ROOT = Path(__file__).parents[3]
-_MODULE = re.compile(r"\bPIPELINE\b")
+_PLACEHOLDER = re.compile(r"\bPIPELINE\b")
 
 
 class Deployment:
@@ -31,7 +31,7 @@ class Deployment:
         self._module = ""
         self._deployed = 0
         self._starts = 0
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Process] = {}
         self._logs: dict[str, Path] = {}
         self._env = {
             **os.environ,
@@ -59,10 +59,7 @@ class Deployment:
             self._starts += 1
             log = self.folder / f"{self._starts:03d}-{service}.log"
             env = {**self._env, "PIPELINE": self._module, "TIDEMARK_SLOT": "0"}
-            with log.open("w") as stderr:
-                self._processes[service] = subprocess.Popen(
-                    [sys.executable, "-m", "tidemark", "run", service], env=env, stderr=stderr
-                )
+            self._processes[service] = Forked((MODULE, service), env, Files(log))
             self._logs[service] = log
 
     def run(self, *command: str) -> str:
@@ -71,15 +68,8 @@ class Deployment:
         Raises:
             AssertionError: it does not end with 0.
         """
-        done = subprocess.run(
-            [sys.executable, "-m", "tidemark", *command],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        said = done.stdout + done.stderr
+        done = tidemark(*command, env=self._env)
+        said = (done.stdout + done.stderr).decode()
         assert done.returncode == 0, f"tidemark {shlex.join(command)}: {done.returncode}: {said}"
         return said
 
@@ -100,7 +90,7 @@ class Deployment:
         """Run the command that a service advises, with all services stopped."""
         self.advice.append(advice)
         self.stop()
-        words = shlex.split(_MODULE.sub(self._module, advice))[1:]
+        words = shlex.split(_PLACEHOLDER.sub(self._module, advice))[1:]
         self.run(*words, *(["--yes"] if words[0] == "reset" else []))
         self.start(SERVICES)
 

@@ -102,7 +102,12 @@ class Run:
         """Write records of the next span of event time, and a mark in each partition."""
         begin_ms, end_ms = self._until_ms, self._until_ms + STEP_MS
         records = draw_records(self._draw, RECORDS, begin_ms, end_ms)
-        producer = Producer({"bootstrap.servers": self._config.bootstrap_servers})
+        # Without idempotence, a batch that is sent again may come twice.
+        settings = {
+            "bootstrap.servers": self._config.bootstrap_servers,
+            "enable.idempotence": True,
+        }
+        producer = Producer(settings)
         for n, record in enumerate(records):
             producer.produce(RAW, json.dumps(record), partition=n % PARTITIONS)
         for number in range(PARTITIONS):

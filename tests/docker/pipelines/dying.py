@@ -18,7 +18,7 @@ STATUS = 9
 class _Dying(sink_task.SinkTask):
     def checkpoint(self) -> Sequence[Any]:
         offsets = super().checkpoint()
-        if self.delivery.rows:
+        if self.delivery.delivered.rows:
             os._exit(STATUS)
         return offsets
 

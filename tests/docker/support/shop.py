@@ -100,7 +100,9 @@ class Shop:
 
     def begin(self) -> None:
         """Begin to write."""
-        self._producer = Producer({"bootstrap.servers": self._address})
+        # Idempotent, or a batch that is sent again may come twice, and offsets are others.
+        settings = {"bootstrap.servers": self._address, "enable.idempotence": True}
+        self._producer = Producer(settings)
         self._thread.start()
 
     def end(self) -> None:

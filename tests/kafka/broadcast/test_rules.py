@@ -15,6 +15,16 @@ from tests.kafka.broadcast.rooms import (
 from tests.kafka.pipelines.chains import rule_matches
 from tests.kafka.support.chains import in_parts
 from tests.kafka.support.stack import Stack, wait_until
+from tidemark.commands.why.command import moves_on
+from tidemark.monitor.stats_reader import latest_stats
+from tidemark.monitor.status import Json, status, why_open
+from tidemark.runtime.wall_clock import now_ms
+
+
+def clocks(stack: Stack) -> list[Json]:
+    """Return the clocks of matches as `tidemark why open` knows them."""
+    stats = latest_stats(stack.config, stack.admin, stack.plan.stats, now_ms() - 60_000)
+    return why_open(status(stack.name, stats, (), now_ms()), "found", None)
 
 
 def test_rules_are_killed_and_restored_in_the_middle(broker):
@@ -42,6 +52,14 @@ def test_rules_are_killed_and_restored_in_the_middle(broker):
         wait_until(lambda: on_kafka(stack) == expected, "all matches")
         wait_until(lambda: len(dropped(stack)) == len(ends), "all that rules drop")
         assert set(dropped(stack)) == ends
+        last = {each["id"]: each["rule"] for each in map(json.loads, rules) if each["rule"] != BAD}
+        count = sum(text != "" for text in last.values())
+        wait_until(
+            lambda: [each["active_rules"] for each in clocks(stack)] == [count] * 2,
+            "the rules that count",
+        )
+        for clock in clocks(stack):
+            assert f"{stack.name}-r" in moves_on(stack.plan, clock), clock
         letters = [
             json.loads(value or b"") for _, value in stack.committed(stack.plan.dead_letters)
         ]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidemark.plan.topics import MAX_MESSAGE_BYTES, Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.config import Config
 from tidemark.runtime.messages.librdkafka import clients as functions
@@ -23,6 +24,6 @@ def way(request: pytest.FixtureRequest) -> str:
 def topic(config: Config, request: pytest.FixtureRequest) -> str:
     """Return a topic of the test with four partitions."""
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    limits = {"max.message.bytes": str(clients.MAX_MESSAGE_BYTES)}
-    topics.ensure(clients.admin(config), [topics.Topic(name, 4, limits)], -1)
+    limits = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    topics.ensure(clients.admin(config), [Topic(name, 4, limits)], -1)
     return name

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.forked import Process
 from tests.kafka.pipelines import impatient
-from tests.kafka.support.forked import Process
 from tests.kafka.support.pops_oracle import END, T, expected_results
 from tests.kafka.support.stack import Replica, Stack, duplicates, last_panes, move, wait_until
 

@@ -8,6 +8,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from tests.kafka.support.stack import Stack, move, wait_until
 from tidemark.partition import Partition
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client import topics
 from tidemark.runtime.client.consumer import LATEST, offsets
 
@@ -96,7 +97,7 @@ def test_a_log_made_anew(filled, kept):
     before = filled.admin.list_consumer_group_offsets([asked])[group].result().topic_partitions
     filled.admin.delete_topics([log])[log].result()
     wait_until(lambda: log not in topics.partition_counts(filled.admin), "deletion")
-    topics.ensure(filled.admin, topics.own_topics(filled.plan), -1)
+    topics.ensure(filled.admin, own_topics(filled.plan), -1)
     if kept:
         fill_log(filled)
         again = [TopicPartition(log, tp.partition, 0, tp.metadata) for tp in before]

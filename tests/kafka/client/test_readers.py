@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.patience import PATIENCE_S
 from tidemark.partition import Partition
+from tidemark.plan.topics import MAX_MESSAGE_BYTES, Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Member, PartitionsLostError, Start
@@ -81,7 +82,7 @@ def producer(config: Config) -> Producer:
     return Producer(
         {
             "bootstrap.servers": config.bootstrap_servers,
-            "message.max.bytes": clients.MAX_MESSAGE_BYTES,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
             "enable.idempotence": True,  # otherwise a retry may change the order
         }
     )
@@ -276,7 +277,7 @@ def test_a_topic_that_is_gone_is_an_error_unless_it_may_go(config, topic, way):
     def deleted(may_go: bool) -> Exception | None:
         name = f"{topic}.{may_go}"
         admin = clients.admin(config)
-        topics.ensure(admin, [topics.Topic(name, 1, {})], -1)
+        topics.ensure(admin, [Topic(name, 1, {})], -1)
         member = member_of(config, name, name, way, Idle(), may_go=lambda _: may_go)
         member.join([name])
         until(lambda: member.consume(1, 0.1) or member.positions)

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 
 from tests.kafka.support.secure import MECHANISMS, PASSWORD, SecureBroker
 from tests.kafka.support.stack import Stack, wait_until
+from tidemark.plan.topics import topic_of_stats
 from tidemark.runtime.client import topics
 from tidemark.runtime.config import Config
 
@@ -136,7 +137,7 @@ def test_a_missing_right_is_named(secure, without, words):
 
 def test_no_right_to_create_is_needed_where_the_topics_are_there(secure):
     with Stack(secure.plain, "made", **secure.client()) as stack:
-        topics.ensure(stack.admin, [topics.stats_topic(stack.plan.stats)], -1)
+        topics.ensure(stack.admin, [topic_of_stats(stack.plan.stats)], -1)
         grant(stack, but=AclOperation.CREATE)
         stack.start("ingest")
         wait_until(lambda: bool(stack.committed(stack.plan.stats)), "stats")

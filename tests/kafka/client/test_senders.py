@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from tidemark.partition import Partition
+from tidemark.plan.topics import MAX_MESSAGE_BYTES
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
@@ -89,7 +90,7 @@ def test_an_abort_leaves_nothing_and_the_next_transaction_goes_on(config, topic,
 
 def test_a_record_that_fits_no_message_is_an_error(config, topic, way):
     transaction, _ = transaction_of(config, topic, way)
-    large = b"x" * (clients.MAX_MESSAGE_BYTES + 1)
+    large = b"x" * (MAX_MESSAGE_BYTES + 1)
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
         transaction.write(topic, 0, *columns([(None, b"fits"), (None, large)]))
     transaction.abort()

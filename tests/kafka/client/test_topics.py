@@ -9,15 +9,9 @@ from confluent_kafka.admin import NewTopic
 from tests.kafka.pipelines.pops import build, pipeline
 from tidemark.commands.cli import topics as command
 from tidemark.errors import ConfigurationError
+from tidemark.plan.topics import own_topics, raw_topics
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.topics import (
-    ensure,
-    own_topics,
-    partition_counts,
-    raw_topics,
-    require,
-    topic_ids,
-)
+from tidemark.runtime.client.topics import ensure, partition_counts, require, topic_ids
 from tidemark.runtime.config import Config
 
 

@@ -4,6 +4,7 @@ from confluent_kafka import Producer
 
 from tests.chaos.lost_ends import batches_of, lost_ends
 from tidemark.embedded.broker import Broker
+from tidemark.plan.topics import Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.config import Config
 
@@ -11,7 +12,7 @@ from tidemark.runtime.config import Config
 def test_the_files_of_a_broker_are_understood(tmp_path):
     with Broker(tmp_path) as broker:
         config = Config(bootstrap_servers=broker.address)
-        topics.ensure(clients.admin(config), [topics.Topic("t.out", 1, {})], -1)
+        topics.ensure(clients.admin(config), [Topic("t.out", 1, {})], -1)
         producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "x"})
         producer.init_transactions(30)
         for ends in (producer.commit_transaction, producer.abort_transaction):

@@ -9,8 +9,8 @@ import signal
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from tests.forked import stands_still
 from tests.kafka.pipelines import stalling
-from tests.kafka.support.forked import stands_still
 from tests.kafka.support.stack import Replica, Stack, wait_until
 from tidemark.core.time.segment import SourceMark
 from tidemark.serde.segments import decode_segment

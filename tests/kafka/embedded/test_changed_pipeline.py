@@ -5,14 +5,13 @@ import re
 import shlex
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.kafka.support.stack import wait_until
-from tests.patience import PATIENCE_S
 from tidemark.embedded.broker import answers
 from tidemark.embedded.state import running_stack
 from tidemark.runtime.client import clients
@@ -38,15 +37,8 @@ class Local:
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
         env = {**os.environ, "TIDEMARK_STATE": str(self.folder), "PYTHONPATH": str(ROOT)}
         env.pop("KAFKA_BOOTSTRAP_SERVERS", None)
-        return subprocess.run(
-            [sys.executable, "-m", *words],
-            capture_output=True,
-            text=True,
-            env=env,
-            timeout=PATIENCE_S,
-            check=False,
-            cwd=self.folder.parent,
-        )
+        done = forked.run(words, env, self.folder.parent)
+        return forked.as_text(done)
 
     def up(self) -> "subprocess.CompletedProcess[str]":
         return self.run("tidemark.embedded", "up", str(self.module))

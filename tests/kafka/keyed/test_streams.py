@@ -261,7 +261,7 @@ def test_outputs_on_a_column_that_their_stream_gained_are_built_from_raw(broker,
 
 
 def test_a_reset_of_all_puts_all_streams_of_a_key_into_one_log_again(broker):
-    name = "restarted"
+    name = "one-again"
     with deployed(broker, name, {"a": A}, first=True) as stack:
         play(stack, 0, 100, {"a": A})
     with deployed(broker, name, {"b": B, "a": A}) as stack:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import IsolationLevel
 
+from tests.forked import stands_still
 from tests.kafka.pipelines.chains import standing_still
 from tests.kafka.support.chains import (
     Panes,
@@ -20,7 +21,6 @@ from tests.kafka.support.chains import (
     moves,
     produced,
 )
-from tests.kafka.support.forked import stands_still
 from tests.kafka.support.stack import Replica, Stack, wait_until
 from tidemark.partition import Partition
 from tidemark.runtime.client.consumer import LATEST, ask_offsets

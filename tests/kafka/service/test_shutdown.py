@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.support.forked import Process
+from tests.forked import Process
 from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tests.kafka.support.transactions import open_transaction
 from tidemark.embedded.broker import Broker, free_port

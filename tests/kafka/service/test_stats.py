@@ -55,9 +55,23 @@ def test_lag_is_zero_once_all_is_committed_and_counts_are_those_of_the_rows(brok
         assert len(stack.results("pops.late")) == 1
         assert done.commits.count > 0
         assert 0 < done.commits.last_ms <= done.commits.total_ms
+        assert done.commits.durations.count == done.commits.count
+        assert done.bytes_in > 0
+        assert done.bytes_out > 0
+        assert done.rebalances > 0
+        assert 0 < done.waits.input_ms < done.at_ms - done.started_at_ms
+        assert done.commits.total_ms == pytest.approx(done.waits.broker_ms)
+        (latency,) = done.latencies
+        assert (latency.of, latency.histogram.count) == ("pops", 1)
+        assert latency.histogram.sum_ms == pytest.approx(done.at_ms - T - 10_000, abs=60_000)
+        (late,) = operator(done, "pops").late_reasons
+        assert (late.reason, late.count) == ("late", 1)
+        assert operator(done, "pops").late_by.sum_ms > 0
 
         ingest = await_told(stack, "ingest", lambda s: s.lag == 0, "the end")
         assert (ingest.rows_in, ingest.rows_out, ingest.dead_letters) == (24, 21, 3)
+        (dead,) = ingest.dead_reasons
+        assert (dead.stage, dead.count) == ("parse", 3)
         (source,) = ingest.sources
         assert source.source == f"{stack.raw}/0"
         assert source.watermark_ms == T + 17_000
@@ -159,3 +173,9 @@ def test_a_restore_is_told_with_its_progress(broker):
         assert all(0 <= each.done <= each.total for each in stats.restores)
         producer.abort_transaction(10)
         await_told(stack, "windowing", lambda s: s.ready and not s.restores, "its end")
+
+        writer = open_transaction(stack, stack.raw, 1)
+        behind = await_told(stack, "ingest", lambda s: s.partitions[0].open > 0, "the transaction")
+        assert behind.lag == 0, "no reader can read what is not committed"
+        writer.abort_transaction(10)
+        await_told(stack, "ingest", lambda s: s.partitions[0].open == 0, "its end")

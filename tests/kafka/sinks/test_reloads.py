@@ -12,6 +12,7 @@ from tests.kafka.pipelines import changing
 from tests.kafka.pipelines.pops import build
 from tests.kafka.support.stack import Stack, move, wait_until
 from tests.kafka.support.tables import Keyed, Table
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client import topics
 from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
@@ -102,7 +103,7 @@ def test_a_table_whose_topic_rows_or_positions_are_gone_is_loaded_again(broker, 
         topic = f"{stack.name}.pops"
         stack.admin.delete_topics([topic])[topic].result()
         wait_until(lambda: topic not in topics.partition_counts(stack.admin), "the deletion")
-        topics.ensure(stack.admin, topics.own_topics(stack.plan), -1)
+        topics.ensure(stack.admin, own_topics(stack.plan), -1)
         reset(stack, only=("pops",))
         stack.start(*stack.plan.services())
         if stack.process("sink").poll() is not None:  # it has met the topic while it was gone

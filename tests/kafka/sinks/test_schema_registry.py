@@ -7,6 +7,7 @@ from tests.kafka.pipelines import avros
 from tests.kafka.support.stack import Stack, wait_until
 from tests.support.registry import running_registry
 from tidemark.embedded.broker import free_port
+from tidemark.why.reading import Reading
 
 T = 1_772_438_400_000
 
@@ -39,6 +40,9 @@ def test_results_have_the_registrys_format_and_the_sink_reads_it(broker):
                 return connection.execute("SELECT player, pops FROM pops").fetchall()
 
         wait_until(lambda: rows() == [("a", 2)], "the row")
+        reading = Reading(stack.config, stack.admin, stack.plan)
+        published = reading.published(stack.plan.operators[0].results)
+        assert [(each.fields["player"], each.fields["pops"]) for each in published] == [("a", 2)]
 
 
 def test_a_registry_that_is_away_or_refuses_ends_the_service_with_one_line(broker):

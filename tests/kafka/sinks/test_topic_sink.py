@@ -12,6 +12,7 @@ from tests.sinks.places import Place, records_held
 from tidemark.embedded.broker import free_port
 from tidemark.errors import ConfigurationError
 from tidemark.partition import Partition
+from tidemark.plan.topics import Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
@@ -51,7 +52,7 @@ def place(places):
 class TestOtherCluster(SinkContract):
     def test_a_record_that_its_topic_does_not_take_is_refused(self, broker, place):
         admin = clients.admin(Config(bootstrap_servers=broker))
-        topics.ensure(admin, [topics.Topic("small.game.pops", 1, {})], -1)
+        topics.ensure(admin, [Topic("small.game.pops", 1, {})], -1)
         sink = opened(Place(lambda: OtherClusterSink(f"kafka://{broker}/small"), place.rows))
         large = pane("ann" * 500_000, 0, 1)
         with pytest.raises(
@@ -62,7 +63,7 @@ class TestOtherCluster(SinkContract):
 
     def test_a_topic_with_other_partitions_is_refused(self, broker, place):
         admin = clients.admin(Config(bootstrap_servers=broker))
-        topics.ensure(admin, [topics.Topic("wide.game.pops", 3, {})], -1)
+        topics.ensure(admin, [Topic("wide.game.pops", 3, {})], -1)
         with pytest.raises(ConfigurationError, match="3 partitions where the pipeline needs 1"):
             opened(Place(lambda: OtherClusterSink(f"kafka://{broker}/wide"), place.rows))
 

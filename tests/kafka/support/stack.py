@@ -15,19 +15,22 @@ from typing import Any, NamedTuple, Self
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import NewPartitions
 
+from tests.forked import Files, Forked, Process
 from tests.kafka.pipelines import pops
-from tests.kafka.support.forked import Forked, Process
 from tests.patience import PATIENCE_S
 from tidemark.embedded.processes import die_with_parent
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import MAX_MESSAGE_BYTES, Topic, own_topics, raw_topics
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.config import Config
+from tidemark.runtime.service.command import MODULE
 
 ROOT = Path(__file__).parents[3]
+_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 1.0
 _TAKEN: dict[tuple[str, str], str] = {}
 """The test that uses the topics of a pipeline, by broker and pipeline."""
 
@@ -70,7 +73,7 @@ class Stack:
         raw = list(_raw_topics(self.plan, raw_partitions))
         self.raw = raw[0].name if raw else ""  # a source may read its topics by a pattern
         made = raw if raw_partitions else []
-        topics.ensure(self.admin, [*made, *topics.own_topics(self.plan)], -1)
+        topics.ensure(self.admin, [*made, *own_topics(self.plan)], -1)
         self.processes: dict[Replica, Process] = {}
         self._lives: Counter[Replica] = Counter()
         self._files = TemporaryDirectory()
@@ -114,7 +117,8 @@ class Stack:
         **env: str,
     ) -> Process:
         """Run a process of a service, in which ``before`` runs first; it is the caller's to end."""
-        return Forked(replica.service, self.environment(replica, env), log, before)
+        words = (MODULE, replica.service)
+        return Forked(words, self.environment(replica, env), Files(log), before)
 
     def environment(self, replica: Replica, env: Mapping[str, str]) -> dict[str, str]:
         """Return all variables of a replica's process; ``env`` counts before the stack's own."""
@@ -177,7 +181,7 @@ class Stack:
         settings = {
             "enable.idempotence": True,
             "queue.buffering.max.messages": 1_000_000,
-            "message.max.bytes": clients.MAX_MESSAGE_BYTES,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
         }
         producer = Producer({"bootstrap.servers": servers, **settings})
         refused: list[str] = []
@@ -211,15 +215,20 @@ class Stack:
         self, names: Iterable[str]
     ) -> dict[str, list[tuple[bytes | None, bytes | None]]]:
         """Return what a read_committed consumer sees of several topics."""
-        counts = topics.partition_counts(self.admin)
         found: dict[str, list[tuple[bytes | None, bytes | None]]] = {name: [] for name in names}
-        partitions = [Partition(name, n) for name in found for n in range(counts[name])]
+        partitions = [Partition(name, n) for name in found for n in self._partitions(name)]
         begin = offsets(self.admin, partitions, EARLIEST)
         end = offsets(self.admin, partitions, LATEST)
         ranges = {at: (begin[at], end[at]) for at in partitions}
         for message in read(self.config, ranges):
             found[message.topic() or ""].append((message.key(), message.value()))
         return found
+
+    def _partitions(self, topic: str) -> Iterable[int]:
+        """Return the partitions of a topic; asking for one topic costs less than asking for all."""
+        described = self.admin.list_topics(topic, timeout=PATIENCE_S).topics[topic]
+        assert described.error is None, described.error
+        return described.partitions
 
     def results(self, name: str) -> list[dict[str, Any]]:
         """Return the JSON records of an output, as ``pops`` or ``pops.late``."""
@@ -234,10 +243,10 @@ class Stack:
         return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def _raw_topics(plan: Plan, partitions: int | Mapping[str, int]) -> Iterator[topics.Topic]:
-    for topic in topics.raw_topics(plan):
+def _raw_topics(plan: Plan, partitions: int | Mapping[str, int]) -> Iterator[Topic]:
+    for topic in raw_topics(plan):
         count = partitions if isinstance(partitions, int) else partitions[topic.name]
-        yield topics.Topic(topic.name, count, topic.settings)
+        yield Topic(topic.name, count, topic.settings)
 
 
 def move(player: str, at: int, score: int = 1, **others: object) -> bytes:
@@ -245,10 +254,15 @@ def move(player: str, at: int, score: int = 1, **others: object) -> bytes:
 
 
 def wait_until(happened: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
+    """Ask until it has happened; pause longer after slow questions, which delay the answer."""
     deadline_s = time.monotonic() + timeout_s
-    while not happened():
-        assert time.monotonic() < deadline_s, f"{what} did not come in {timeout_s:.0f} s"
-        time.sleep(0.2)
+    while True:
+        asked_s = time.monotonic()
+        if happened():
+            return
+        now_s = time.monotonic()
+        assert now_s < deadline_s, f"{what} did not come in {timeout_s:.0f} s"
+        time.sleep(min(max(_LEAST_PAUSE_S, 4 * (now_s - asked_s)), _LONGEST_PAUSE_S))
 
 
 def last_panes(panes: Iterable[Mapping[str, Any]], value: str) -> dict[tuple[str, int], int]:

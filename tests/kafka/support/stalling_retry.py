@@ -34,7 +34,9 @@ class StallingProducer:
 if __name__ == "__main__":
     file = Path(sys.argv.pop(1))
     real = clients.transactional_producer
-    clients.transactional_producer = lambda config, name: StallingProducer(  # type: ignore[assignment, return-value]
-        real(config, name), file
-    )
+
+    def stalling(*arguments: Any, **named: Any) -> Any:
+        return StallingProducer(real(*arguments, **named), file)
+
+    clients.transactional_producer = stalling
     main()
