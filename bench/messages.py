@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from tidemark.embedded.broker import Broker
 from tidemark.partition import Partition
+from tidemark.plan.topics import Topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.batches import by_partition, record_batch
 from tidemark.runtime.client.consumer import Member, Start
@@ -62,7 +63,7 @@ def main() -> None:
                 own = config.model_copy(update={"native": way})
                 topic = f"records.{number}.{way}"
                 admin = clients.admin(config)
-                topics.ensure(admin, [topics.Topic(topic, _PARTITIONS, {})], -1)
+                topics.ensure(admin, [Topic(topic, _PARTITIONS, {})], -1)
                 with _measured(f"{way:>5} write", lambda: asked.n):
                     _write(own, topic, asked.n)
                 _read(own, topic, asked.n)

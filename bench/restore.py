@@ -39,9 +39,10 @@ from tidemark.core.time.segment import (
 from tidemark.embedded.broker import Broker
 from tidemark.partition import Partition
 from tidemark.plan.physical import OperatorPlan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.backends.backend import Backend, MemoryBackend, RocksBackend
 from tidemark.runtime.client import clients
-from tidemark.runtime.client.topics import ensure, own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 from tidemark.runtime.keyed.changelog import Changelog, SnapshotRule
 from tidemark.runtime.keyed.changelog_replay import ChangelogReplay

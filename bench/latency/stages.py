@@ -4,14 +4,16 @@ python -m bench.latency.stages [--partitions 4] [--rate 2000] [--seconds 30] [--
 
 Records come at a steady rate, each with the time when it is due as its event time.  All stages have
 the same windows of 250 ms, so the difference of two stages is what the later one adds.  The run has
-default settings, exactly once.  Also prints the CPU of the broker and of the services.
+default settings, exactly once.  Also prints the CPU of the broker and of the services, and how
+often each service commits: a stage should add at most two of these intervals and a commit.
 """
 
 import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,9 +26,14 @@ from bench.cpu import used_s
 from bench.latency.load import PARTITIONS, started
 from bench.latency.log_histogram import LogHistogram
 from tidemark.embedded.broker import Broker
+from tidemark.partition import Partition
+from tidemark.plan.names import stats_topic
 from tidemark.runtime.client import clients
+from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
+from tidemark.runtime.client.range_reader import read
 from tidemark.runtime.config import Config
 from tidemark.runtime.service.command import MODULE
+from tidemark.runtime.service.stats import Stats, decode
 from tidemark.testing import OnBroker
 
 _JOB, _TOPIC = "bench.latency.stages_job", "stages-events"
@@ -56,11 +63,32 @@ def main() -> int:
         after_s = _cpu_s(broker.pid or 0)
         is_whole = reader.rest()
         status = load.wait()
+        commits = [*_commits(broker.address, begin_ms, end_ms)]
     print(reader.table(asked.partitions))
     took_s = (end_ms - begin_ms) / 1000
     for name, spent_s in after_s.items():
         print(f"{name}: {(spent_s - before_s[name]) / took_s:.2f} cores")
+    print("\n".join(commits))
     return 0 if is_whole and not status else 1
+
+
+def _commits(address: str, begin_ms: int, end_ms: int) -> Iterator[str]:
+    """Yield a line for each service: its commits in a time, from the stats that it wrote."""
+    config, at = Config(bootstrap_servers=address), Partition(stats_topic("stages"), 0)
+    admin = clients.admin(config)
+    bounds = offsets(admin, [at], EARLIEST)[at], offsets(admin, [at], LATEST)[at]
+    found = defaultdict[str, list[Stats]](list)
+    for message in read(config, {at: bounds}):
+        stats = decode(message.value())
+        if begin_ms <= stats.at_ms < end_ms:
+            found[stats.service].append(stats)
+    for service, records in sorted(found.items()):
+        first, last = records[0], records[-1]
+        count = last.commits.count - first.commits.count
+        if count:
+            interval_ms = (last.at_ms - first.at_ms) / count
+            took_ms = (last.commits.total_ms - first.commits.total_ms) / count
+            yield f"{service}: a commit every {interval_ms:.0f} ms, of {took_ms:.0f} ms"
 
 
 def _cpu_s(broker: int) -> dict[str, float]:

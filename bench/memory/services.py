@@ -15,9 +15,10 @@ from bench.cpu import peak_of
 from bench.memory.bombs import BOMBS, Bomb, Record, build
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import Topic, own_topics
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import LATEST, offsets
-from tidemark.runtime.client.topics import Topic, ensure, own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 
 _MESSAGE_BYTES = 8 * 2**20

@@ -24,6 +24,7 @@ from tidemark.core.windows.pane import RETRACTED, REVISION
 from tidemark.errors import InfrastructureError
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan, PortPlan
+from tidemark.plan.topics import own_topics, raw_topic
 from tidemark.runtime.client import clients, topics
 from tidemark.runtime.client.consumer import EARLIEST, LATEST, offsets
 from tidemark.runtime.client.range_reader import read
@@ -65,7 +66,7 @@ class Input:
         self.config = Config(bootstrap_servers=broker)
         self.admin = clients.admin(self.config)
         self.topics = {kind: f"nexmark-{kind}" for kind in events}
-        wanted = [topics.raw_topic(topic, partitions) for topic in self.topics.values()]
+        wanted = [raw_topic(topic, partitions) for topic in self.topics.values()]
         topics.ensure_raw(self.admin, wanted, -1)
         for kind, frame in events.items():
             self._fill(self.topics[kind], frame)
@@ -100,7 +101,7 @@ def run(name: str, query: Query, source: Input, reference: Reference, declared_i
     pipeline_name = f"nexmark-{name}-{time.time_ns()}"
     used = {kind: source.topics[kind] for kind in query.reads}
     plan = pipeline(pipeline_name, query, used, source.partitions).plan()
-    topics.ensure(source.admin, topics.own_topics(plan), -1)
+    topics.ensure(source.admin, own_topics(plan), -1)
     environment = {
         "KAFKA_BOOTSTRAP_SERVERS": source.broker,
         "PIPELINE": "bench.nexmark.job",

@@ -14,7 +14,8 @@ from confluent_kafka import ConsumerGroupState, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from tidemark.plan.physical import Plan
-from tidemark.runtime.client.topics import ensure, own_topics
+from tidemark.plan.topics import own_topics
+from tidemark.runtime.client.topics import ensure
 from tidemark.runtime.config import Config
 from tidemark.runtime.ingest.task import IngestTask
 from tidemark.runtime.messages.received import ReceivedMessage

@@ -31,9 +31,10 @@ from bench.peers.harness import FOLDER, Harness
 from tidemark.language.load import load_pipeline
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan
+from tidemark.plan.topics import own_topics
 from tidemark.runtime.client import clients
 from tidemark.runtime.client.consumer import LATEST, offsets
-from tidemark.runtime.client.topics import ensure, own_topics, require
+from tidemark.runtime.client.topics import ensure, require
 from tidemark.runtime.config import Config
 from tidemark.spark.read.live_position import committed_offsets
 from tidemark.spark.read.ranges import Ranges, resolve

@@ -16,6 +16,7 @@ from bench.nexmark.on_kafka import Input, KafkaRun, children_s, messages
 from bench.nexmark.query import Query
 from bench.nexmark.reference import Reference
 from tidemark.errors import InfrastructureError
+from tidemark.plan.topics import raw_topic
 from tidemark.runtime.client import topics
 
 _HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ class Flink:
             InfrastructureError: the job failed.
         """
         results = f"flink-{name}-{time.time_ns()}"
-        topics.ensure_raw(source.admin, [topics.raw_topic(results, source.partitions)], -1)
+        topics.ensure_raw(source.admin, [raw_topic(results, source.partitions)], -1)
         used = {kind: source.topics[kind] for kind in query.reads}
         made = statements(query, flink, used, results, source.broker)
         before_s = children_s()
