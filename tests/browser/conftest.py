@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.browser.support import MOVES, Watched
+from tests.browser.support import MOVES, ROWS, Watched
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.embedded.broker import Broker, free_port
 
@@ -56,7 +56,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             except OSError:
                 return False
             rows = {each["process"]: each["rows_in"] for each in shown if each["lag"] == 0}
-            return rows.get("ingest/0") == len(MOVES) and {"sink/0", "windowing/0"} <= rows.keys()
+            read = {"ingest/0": len(MOVES), "windowing/0": ROWS, "sessions/0": ROWS}
+            return read.items() <= rows.items() and "sink/0" in rows
 
         wait_until(has_read_all, "the moves")
         yield Watched(stack, url)

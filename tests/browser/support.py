@@ -15,6 +15,8 @@ MOVES = [
     (1, None, b"not json"),
 ]  # fmt: skip
 """Moves of two players in two partitions; then a late move, and two records that are no moves."""
+ROWS = len(MOVES) - 2
+"""How many of them become rows."""
 
 
 class Watched(NamedTuple):

@@ -11,6 +11,7 @@ from tidemark.runtime.keyed.fresh_start import Scope
 from tidemark.runtime.keyed.reset import Reset
 
 T = 1_700_000_000_000
+OUTPUTS = (("pops", "pops"), ("sessions", "moves"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -41,16 +42,17 @@ def test_rows_are_those_of_the_topics_through_kills_and_a_restart_of_the_databas
         stack.produce([(0, None, move("n\0l", T + 3_600_000)), (0, None, b"pop!")])
         stack.produce([(0, None, move("end", T + 7_200_000))])
         wait_until(lambda: len(rows("SELECT * FROM dead_letters")) >= 2, "the dead letters")
+        for output in ("pops", "sessions"):
+            stack.await_results(output, lambda panes: any(p["player"] == "n\0l" for p in panes))
+        assert set(stack.stop(*stack.plan.services()).values()) == {0}
+        wanted = {name: _wanted(stack, name, column) for name, column in OUTPUTS}
+        late = sorted(row["offset"] for row in stack.results("pops.late"))
+        wait_until(lambda: {n: _found(rows, n, c) for n, c in OUTPUTS} == wanted, "all panes")
+        wait_until(lambda: _late(rows) == late, "all late rows")
         wait_until(lambda: stack.figures("sink").get("lag") == "0", "a sink without lag")
-        assert set(stack.stop().values()) == {0}
-        panes, sessions = stack.results("pops"), stack.results("sessions")
-        late = stack.results("pops.late")
-    for table, column, topic in (("pops", "pops", panes), ("sessions", "moves", sessions)):
-        wanted = {at: n for at, n in last_panes(topic, column).items() if at[0] != "n\0l"}
-        found = rows(f"SELECT player, window_start, {column} FROM {table}")
-        assert {(player, _ms(start)): n for player, start, n in found} == wanted
-    offsets = rows("SELECT raw_offset FROM pops_late ORDER BY 1")
-    assert [offset for (offset,) in offsets] == sorted(row["offset"] for row in late)
+        assert stack.stop("sink") == {"sink": 0}
+    assert {name: _found(rows, name, column) for name, column in OUTPUTS} == wanted
+    assert _late(rows) == late
     stages = {stage for (stage,) in rows("SELECT stage FROM dead_letters")}
     assert stages == {"parse", "sink"}
 
@@ -86,6 +88,20 @@ def test_a_changed_key_stops_one_table_until_its_views_are_set_aside(broker, pos
         wait_until(lambda: _keys(rows) == _topic_keys(stack), "the table of the new key")
         assert rows("SELECT count(*) FROM own") > [(0,)]
         assert set(stack.stop().values()) == {0}
+
+
+def _wanted(stack: Stack, name: str, column: str):
+    panes = last_panes(stack.results(name), column)
+    return {at: n for at, n in panes.items() if at[0] != "n\0l"}
+
+
+def _found(rows, name: str, column: str):
+    found = rows(f"SELECT player, window_start, {column} FROM {name}")
+    return {(player, _ms(start)): n for player, start, n in found}
+
+
+def _late(rows) -> list[int]:
+    return [offset for (offset,) in rows("SELECT raw_offset FROM pops_late ORDER BY 1")]
 
 
 def _held(rows, table: str) -> int:

@@ -57,8 +57,8 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
         moves = [(0, None, move("a", T + 1_000 * second)) for second in range(30)]
         stack.produce([(0, None, b"not json"), (1, None, move("a", T)), *moves])
 
-        for service in ("windowing/0", "sessions/0"):
-            await_rows_in(port, service, 31)
+        for service, rows in (("ingest/0", 32), ("windowing/0", 31), ("sessions/0", 31)):
+            await_rows_in(port, service, rows)
         wait_until(lambda: process(port, "ingest/0").get("lag") == 0, "no lag")
         holder = f"{stack.raw}/1"
         raised = {("clock stuck", "windowing/0"), ("dead letters", "ingest/0")}

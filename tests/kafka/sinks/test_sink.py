@@ -62,6 +62,8 @@ def _await_end(stack: Stack, path: Path, start_ms: int) -> None:
     for name, value in (("pops", "pops"), ("sessions", "moves")):
         panes = last_panes(stack.results(name), value)
         _await_table(path, name, value, panes)
+    late = len(stack.results("pops.late"))
+    wait_until(lambda: len(_rows(path, "SELECT * FROM pops_late")) == late, "all late rows")
     wait_until(lambda: _lag(stack) == "0", "a sink without lag")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.kafka.support.stack import Stack, move, wait_until
+from tests.kafka.support.stack import Stack, last_panes, move, wait_until
 from tests.sinks.contract import SinkContract, opened
 from tests.sinks.feeds import PANES, batch, pane
 from tests.sinks.places import Place, records_held
@@ -105,8 +105,15 @@ def test_topics_on_the_own_cluster_have_each_record_once_through_kills(broker):
                 stack.start("sink")
         stack.produce([(0, None, b"pop!"), (0, None, move("end", T + 3_600_000))])
         wait_until(lambda: _copies(stack, "dead-letters") != [], "the dead letter")
+        players = {f"p{n}" for n in range(7)}
+        last = {(player, T + 70_000) for player in players}
+        stack.await_results("pops", lambda panes: last <= last_panes(panes, "pops").keys())
+        stack.await_results("sessions", lambda panes: players <= {p["player"] for p in panes})
+        assert set(stack.stop(*stack.plan.services()).values()) == {0}
+        wanted = {name: len(stack.committed(f"{stack.name}.{name}")) for name in OUTPUTS}
+        wait_until(lambda: {n: len(_copies(stack, n)) for n in OUTPUTS} == wanted, "all copies")
         wait_until(lambda: stack.figures("sink").get("lag") == "0", "a sink without lag")
-        assert set(stack.stop().values()) == {0}
+        assert stack.stop("sink") == {"sink": 0}
         for output in OUTPUTS:
             copies = sorted(_copies(stack, output))
             assert copies == sorted(stack.committed(f"{stack.name}.{output}")), output
