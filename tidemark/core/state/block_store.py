@@ -10,6 +10,8 @@ from typing import Protocol
 
 import polars as pl
 
+from tidemark.core.state.own_buffers import with_own_buffers
+
 
 class Block(Protocol):
     """An immutable frame in a store."""
@@ -61,13 +63,13 @@ class _MemoryBlock:
 
 
 class MemoryStore:
-    """The store that keeps every frame in memory, as it is."""
+    """The store that keeps every frame in memory, without buffers that it shares with others."""
 
     frame_bytes = None
 
     def put(self, _due_ms: int, frame: pl.DataFrame) -> Block:
-        """Return a block that holds the frame itself."""
-        return _MemoryBlock(frame)
+        """Return a block that holds the frame."""
+        return _MemoryBlock(with_own_buffers(frame))
 
 
 IN_MEMORY = MemoryStore()

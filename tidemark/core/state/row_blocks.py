@@ -14,6 +14,7 @@ import polars as pl
 from tidemark.core.state.block_store import Block, BlockStore
 from tidemark.core.state.blocks import in_one_chunk, lines_at, total_bytes
 from tidemark.core.state.keyed_lines import Mask, Numbers
+from tidemark.core.state.own_buffers import copied
 
 _MANY = 8
 """Number of blocks of similar size that are merged."""
@@ -174,17 +175,10 @@ def _one_by_one(blocks: Sequence[RowBlock], places: Numbers, number: Numbers) ->
     parts = []
     for each, (begin, stop) in zip(blocks, pairwise([0, *stops]), strict=True):
         at = pl.Series((places[order[begin:stop]] - each.first).astype(np.uint32))
-        parts.append(pl.DataFrame([_copied(column[at]) for column in each.block.frame()]))
+        parts.append(pl.DataFrame([copied(column[at]) for column in each.block.frame()]))
     back = np.empty(order.size, np.int64)
     back[order] = np.arange(order.size)
     return lines_at(in_one_chunk(pl.concat(parts)), back)
-
-
-def _copied(some: pl.Series) -> pl.Series:
-    """Return texts in memory of their own; polars keeps those that they were taken from."""
-    if some.dtype not in (pl.String, pl.Binary):
-        return some
-    return pl.Series(some.name, some.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def _gathered(parts: Sequence[pl.Series], at: Numbers, begins: Numbers) -> pl.Series:

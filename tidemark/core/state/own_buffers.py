@@ -1,0 +1,62 @@
+"""Columns in memory of their own.
+
+Polars' texts and bytes are views into buffers (Arrow's BinaryView layout).  A column taken from
+another one shares its buffers, so a hundred rows of a segment keep all texts of that segment in
+memory.  State keeps such rows for long, so it copies what is far smaller than its buffers.
+"""
+
+import polars as pl
+import pyarrow as pa
+
+_SHARE = 2
+"""A column is copied if its buffers are larger than this many times its values ..."""
+
+_SLACK_BYTES = 1 << 16
+"""... and this."""
+
+_NOT_COPIED = (pl.Int128, pl.UInt128, pl.Categorical, pl.Enum, pl.Object)
+"""Types that pyarrow lacks or changes; a column with one of these and texts stays as it is."""
+
+
+def with_own_buffers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame; columns that are far smaller than the buffers they share are copied."""
+    large = [column for column in frame if _is_copied(column.dtype) and _shares_much(column)]
+    return frame.with_columns(map(copied, large)) if large else frame
+
+
+def copied(column: pl.Series) -> pl.Series:
+    """Return a column whose texts and bytes are in memory of their own."""
+    if not _is_copied(column.dtype):
+        return column
+    return pl.Series(column.name, column.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def held_bytes(column: pl.Series) -> int:
+    """Return the size of all buffers that a column keeps in memory."""
+    sizes: dict[int, int] = {}
+    for chunk in column.get_chunks():
+        array: pa.Array = chunk.alias("").to_arrow(compat_level=pl.CompatLevel.newest())
+        sizes.update((buffer.address, buffer.size) for buffer in array.buffers() if buffer)
+    return sum(sizes.values())
+
+
+def _shares_much(column: pl.Series) -> bool:
+    return held_bytes(column) > _SHARE * column.estimated_size() + _SLACK_BYTES
+
+
+def _is_copied(dtype: pl.DataType) -> bool:
+    leaves = _leaves(dtype)
+    has_views = any(each in (pl.String, pl.Binary) for each in leaves)
+    return has_views and not any(each in _NOT_COPIED for each in leaves)
+
+
+def _leaves(dtype: pl.DataType) -> list[pl.DataType]:
+    """Return the types of the values within nested ones."""
+    if isinstance(dtype, (pl.List, pl.Array)):
+        inner = dtype.inner
+        assert isinstance(inner, pl.DataType)
+        return _leaves(inner)
+    if isinstance(dtype, pl.Struct):
+        within = (field.dtype for field in dtype.fields)
+        return [each for one in within if isinstance(one, pl.DataType) for each in _leaves(one)]
+    return [dtype]
