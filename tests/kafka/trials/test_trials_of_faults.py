@@ -219,24 +219,23 @@ def produce_in_a_transaction(stack, records):
         end(30)
 
 
-def await_no_lag_of(stack, service):
-    wait_until(lambda: stack.figures(service).get("lag") == "0", f"no lag of {service}")
-    wait_until(lambda: lags(stack, service) == {"0"}, f"LAG 0 of {service}")
-
-
 def await_no_lag(stack):
     """Wait until the services' figures and Kafka's own tool agree that nothing is left."""
-    for service in ("ingest", "windowing"):
-        await_no_lag_of(stack, service)
+    services = ("ingest", "windowing")
+    wait_until(lambda: {stack.figures(s).get("lag") for s in services} == {"0"}, "no lag")
+    wait_until(lambda: lags(stack, services) == {"0"}, f"LAG 0 of {services}")
 
 
-def lags(stack, service):
-    """Return the column LAG of kafka-consumer-groups."""
-    server = ["--bootstrap-server", stack.config.bootstrap_servers]
-    group = ["--describe", "--group", f"{stack.name}.{service}"]
+def lags(stack, services):
+    """Return the column LAG of kafka-consumer-groups; it is a JVM, so services share a question."""
+    asked = ["--bootstrap-server", stack.config.bootstrap_servers, "--describe"]
+    for service in services:
+        asked += ["--group", f"{stack.name}.{service}"]
     shown = subprocess.run(
-        tool("kafka-consumer-groups", [*server, *group]), capture_output=True, text=True, check=True
+        tool("kafka-consumer-groups", asked), capture_output=True, text=True, check=True
     )
     lines = [line.split() for line in shown.stdout.splitlines() if line.strip()]
-    (head,) = [line for line in lines if "LAG" in line]
-    return {line[head.index("LAG")] for line in lines[lines.index(head) + 1 :]}
+    heads = [n for n, line in enumerate(lines) if "LAG" in line]
+    assert len(heads) == len(services), shown.stdout
+    lag = lines[heads[0]].index("LAG")
+    return {line[lag] for n, line in enumerate(lines) if n not in heads}
