@@ -32,7 +32,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     port = free_port()
     folder = tmp_path_factory.mktemp("browser")
     with (
-        Broker(folder) as broker,
+        Broker(folder, free_port()) as broker,
         Stack(
             broker.address,
             "shop",
@@ -60,19 +60,18 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             return read.items() <= rows.items() and "sink/0" in rows
 
         wait_until(has_read_all, "the moves")
-        yield Watched(stack, url)
+        yield Watched(stack, url, broker, port)
 
 
 @pytest.fixture
 def page(chromium: Browser, watched: Watched) -> Iterator[Page]:
     """The page, as it shows its first figures; errors of its console fail the test."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    shown = context.new_page()
+    shown = chromium.new_page(viewport={"width": 1280, "height": 800})
     errors: list[str] = []
     shown.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     shown.on("pageerror", lambda error: errors.append(str(error)))
     shown.goto(watched.url)
     shown.wait_for_selector("#processes tbody tr")
     yield shown
-    context.close()
+    shown.close()
     assert errors == []

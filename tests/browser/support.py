@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from tests.kafka.support.stack import Stack, move
+from tidemark.embedded.broker import Broker
 
 T = 1_772_438_400_000
 HOSTILE = b"<img src=x onerror=alert(1)>"
@@ -20,7 +21,9 @@ ROWS = len(MOVES) - 2
 
 
 class Watched(NamedTuple):
-    """A running pipeline and the address of its monitor."""
+    """A running pipeline, its broker, and the address and port of its monitor."""
 
     stack: Stack
     url: str
+    broker: Broker
+    port: int

@@ -1,17 +1,21 @@
 """The page of docs/monitor.md shows what the topics hold, and what has gone wrong."""
 
+import re
 import time
+from itertools import count
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.support import HOSTILE, MOVES, Watched
+from tests.browser.support import HOSTILE, MOVES, T, Watched
+from tests.kafka.support.stack import move
+from tests.patience import PATIENCE_S
 
 PATIENCE_MS = 120_000
-RED_S = 5.0
-"""docs/monitor.md, "Dataflow": so soon the page shows that a process was killed."""
+RED_S = NAMED_S = 5.0
+"""docs/monitor.md, "Dataflow": so soon the page shows a killed process, and a stopped producer."""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -122,6 +126,26 @@ def test_axe_finds_no_serious_fault_and_nothing_is_cut_off(page: Page, scheme: A
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_a_stopped_producer_is_named_within_seconds(page: Page, watched: Watched):
+    source, seconds = node(page, "shop-moves").first, count(60)
+
+    def produce_until(waits: bool, partitions: tuple[int, ...]) -> float:
+        """Write to partitions until the page shows whether it waits; return how long it took."""
+        begun_s = time.monotonic()
+        while ("waits" in (source.get_attribute("class") or "").split()) != waits:
+            assert time.monotonic() - begun_s < PATIENCE_S
+            record = move("ann", T + 1_000 * next(seconds))
+            watched.stack.produce((number, None, record) for number in partitions)
+            page.wait_for_timeout(200)
+        return time.monotonic() - begun_s
+
+    produce_until(False, (0, 1))
+    assert produce_until(True, (1,)) < NAMED_S
+    expect(source).to_contain_text("shop-moves/0: no record came for ")
+    expect(node(page, "pops").first).to_contain_text("waits for shop-moves/0")
+    expect(page.locator("#clocks")).to_contain_text("shop-moves/0 holds it for ")
+
+
 def test_a_killed_service_is_red_within_seconds_and_its_successor_leaves_no_ghost(
     page: Page, watched: Watched
 ):
@@ -137,6 +161,30 @@ def test_a_killed_service_is_red_within_seconds_and_its_successor_leaves_no_ghos
     expect(page.locator("#details h3")).to_contain_text("does not work")
 
     watched.stack.start("windowing", slot="1")
-    expect(pops).to_have_class("node operator good")
+    expect(pops).to_have_class(re.compile("node operator (good|waits)"))  # no record comes
     expect(page.locator("#processes")).not_to_contain_text("windowing/0")
     expect(page.locator("#processes")).to_contain_text("windowing/1")
+
+
+def test_all_that_is_stopped_and_started_under_other_names_leaves_no_ghost(
+    chromium: Browser, watched: Watched
+):
+    """As ``docker-compose down`` and ``up`` do: the slot of a new container is another one."""
+    stack, others = watched.stack, ("monitor", "sink")
+    page = chromium.new_page()  # its console has an error for each try to reach the monitor
+    page.goto(watched.url)
+    expect(page.locator("#processes")).to_contain_text("ingest/0")
+    stack.stop()
+    stack.stop(*others)
+    watched.broker.stop()
+    expect(page.locator("#health")).to_contain_text("no word from the monitor")
+    watched.broker.start()
+    stack.start("monitor", slot="up", TIDEMARK_HTTP_PORT=str(watched.port))
+    stack.start(slot="up")
+    stack.start("sink", slot="up")
+    services = sorted({*stack.plan.services(), "sink"})
+    expect(page.locator("#processes tbody tr td:first-child")).to_have_text(
+        [f"{service}/up" for service in services]
+    )
+    expect(page.locator("#alerts")).not_to_contain_text("silent")
+    page.close()

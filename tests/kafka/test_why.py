@@ -65,7 +65,7 @@ def test_the_source_that_holds_a_window_open_is_named_with_what_moves_it_on(brok
         early = why_open(stack, "--operator", "pops", "--end", "2026-03-02T07:00:00Z")
         assert early.stdout == "no clock is before 2026-03-02T07:00:00.000+00:00\n"
         shown = [json.loads(line) for line in why_open(stack, "--json").stdout.splitlines()]
-        assert {each["held_by"] for each in shown if each["operator"] == "pops"} == {holder}
+        assert {each["held_by"] for each in shown if each.get("operator") == "pops"} == {holder}
 
         assert set(stack.stop().values()) == {0}
         gone = why_open(stack)
@@ -198,3 +198,6 @@ def test_times_in_a_wrong_unit_and_a_sink_that_is_away_are_named_with_what_to_do
         assert f"ingest/0: wrong unit: {unit['text'][:40]}" in said
         assert f"sink/0: not ready: {away['text']}" in said
         assert f"  {away['todo']}" in said.splitlines()
+        lines = [json.loads(line) for line in why_open(stack, "--json").stdout.splitlines()]
+        named = {(each["kind"], each["process"], each["todo"]) for each in lines if "kind" in each}
+        assert named == {(each["kind"], each["process"], each["todo"]) for each in (unit, away)}

@@ -9,6 +9,7 @@ from examples.game import game
 from tests.monitor.samples import NOW_MS, stats
 from tidemark.monitor.alerts import (
     REMEDIES,
+    STUCK,
     ProcessHistory,
     Thresholds,
     alerts_of,
@@ -17,6 +18,7 @@ from tidemark.monitor.alerts import (
 )
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.status import status, why_open
+from tidemark.runtime.service.reasons import ReasonStats
 from tidemark.runtime.service.stats import (
     ClockStats,
     OperatorStats,
@@ -69,8 +71,8 @@ def test_lag_before_half_a_minute_is_forgotten():
 def test_a_clock_that_a_source_holds_for_long_is_an_alert_that_names_it():
     stuck = stats(operators=[held("moves/1", NOW_MS - 60_000)])
     (alert,) = alerts_of(after(stuck), NONE)
-    assert (alert.kind, alert.subject, alert.since_ms) == ("clock stuck", "pops/0", NOW_MS - 60_000)
-    assert alert.text.startswith("moves/1 holds the clock of pops")
+    assert (alert.kind, alert.subject, alert.since_ms) == (STUCK, "moves/1", NOW_MS - 60_000)
+    assert alert.text == "moves/1 holds the clocks of 1 log partitions: 3 windows wait"
     assert kinds(stats(operators=[held("moves/1", NOW_MS - 59_999)])) == []
 
 
@@ -124,7 +126,7 @@ NOW = 1_796_000_000_000
 )
 def test_times_in_another_unit_are_an_alert_that_names_the_source_and_the_unit(watermark_ms, unit):
     (alert,) = alerts_of(after(of_source(watermark_ms, NOW)), NONE)
-    assert (alert.kind, alert.subject, alert.process) == ("wrong unit", "moves/1", "ingest/0")
+    assert (alert.kind, alert.subject, alert.process) == ("wrong unit", "moves", "ingest/0")
     assert alert.text.startswith(f"event times of moves/1 are about {instant_text(watermark_ms)}; ")
     assert unit in alert.text
     assert " they would be about 2026-11-" in alert.text
@@ -173,9 +175,53 @@ def test_an_alert_of_a_clock_says_what_its_source_waits_for():
     ingest = stats(service="ingest", sources=[source])
     (alert,) = told(ingest, stats(operators=[held("moves/1", NOW_MS - 90_000)]))["alerts"]
     assert alert["kind"] == "clock stuck"
-    assert alert["text"] == (
-        "pops, log partition 0: moves/1 holds it for 90 s: no record came for 8 s; 3 windows wait"
-    )
+    assert alert["text"] == "moves/1 holds 1 clock of pops: no record came for 8 s; 3 windows wait"
+
+
+def test_a_source_that_holds_many_clocks_is_one_alert_whichever_processes_have_them():
+    source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000)
+    ingest = stats(service="ingest", sources=[source])
+
+    def holding(slot: str, *numbers: int) -> Stats:
+        each = [ClockStats(number, 60_000, NOW_MS - 90_000, "moves/1", 3, 9) for number in numbers]
+        return stats(slot=slot, operators=[OperatorStats("pops", "p.log", 5, 0, 1, each, [])])
+
+    seen = told(ingest, holding("a", 0, 1), holding("b", 2))
+    (alert,) = seen["alerts"]
+    assert (alert["subject"], alert["process"]) == ("moves/1", "windowing/a, windowing/b")
+    assert alert["text"] == "moves/1 holds 3 clocks of pops: no record came for 8 s; 9 windows wait"
+    (holder,) = seen["holders"]
+    assert (holder["source"], holder["clocks"], holder["open_windows"]) == ("moves/1", 3, 9)
+    many = told(ingest, *(holding(str(slot), slot) for slot in range(4)))["alerts"]
+    assert [each["process"] for each in many] == ["4 processes"]
+
+
+def test_a_source_is_named_after_three_seconds_and_no_process_that_is_silent():
+    def named(since_ms: int, at_ms: int = NOW_MS) -> list[str]:
+        held_since = stats(at_ms, operators=[held("moves/1", since_ms)])
+        return [each["source"] for each in told(held_since)["holders"]]
+
+    assert named(NOW_MS - 2_999) == []
+    assert named(NOW_MS - 3_000) == ["moves/1"]
+    assert named(NOW_MS - 9_000, at_ms=NOW_MS - 5_000) == []
+
+
+def test_dead_letters_name_their_reasons_the_most_frequent_first():
+    reasons = [ReasonStats(f"reason {number}", 9 - number) for number in range(4)]
+    (alert,) = alerts_of(after(stats(dead_letters=30, dead_reasons=reasons)), NONE)
+    assert alert.text == "30 since its start: reason 0 (9); reason 1 (8); reason 2 (7)"
+
+
+def test_partitions_that_are_wrong_in_the_same_way_are_one_alert():
+    sources = [SourceStats(f"moves/{number}", NOW // 1_000) for number in range(3)]
+    (alert,) = alerts_of(after(stats(NOW, "ingest", sources=sources)), NONE)
+    assert alert.text.startswith("event times of 3 partitions of moves are about 1970-01-21")
+
+
+def test_the_partitions_of_a_changelog_are_one_alert():
+    restores = [RestoreStats("p.pops.changelog", number, 1, 9, None) for number in range(3)]
+    (alert,) = alerts_of(after(stats(restores=restores)), NONE)
+    assert alert.text == "p.pops.changelog, 3 partitions: 3 of 27 offsets"
 
 
 def told(*records: Stats, now_ms: int = NOW_MS):
@@ -192,8 +238,15 @@ def test_a_process_that_says_nothing_is_told_of_and_at_last_forgotten():
 
 
 def test_why_a_window_is_open_is_said_in_a_sentence():
-    def why(by: str | None, lag: int = 0, loading: int = 0, written: int = 0) -> str:
-        source = SourceStats("moves/1", 5, False, 0, NOW_MS - 8_000, loading)
+    def why(
+        by: str | None,
+        lag: int = 0,
+        loading: int = 0,
+        written: int = 0,
+        silent_ms: int = 8_000,
+        watermark_ms: int | None = 5,
+    ) -> str:
+        source = SourceStats("moves/1", watermark_ms, False, 0, NOW_MS - silent_ms, loading)
         at = PartitionStats("moves", 1, 10, 10 + lag + written, lag, 10 + lag)
         ingest = stats(service="ingest", sources=[source], partitions=[at])
         windowing = stats(operators=[held(by, NOW_MS - 9_000)])
@@ -212,6 +265,12 @@ def test_why_a_window_is_open_is_said_in_a_sentence():
     assert (
         why("moves/1", written=3)
         == "moves/1 holds it for 9 s: a transaction of its producer is open, with 3 records"
+    )
+    assert why("moves/1", silent_ms=900) == (
+        "moves/1 holds it for 9 s: its records do not move its watermark"
+    )
+    assert why("moves/1", silent_ms=900, watermark_ms=None) == (
+        "moves/1 holds it for 9 s: its records become dead letters, or have no event time"
     )
     assert why("moves/2") == "moves/2 holds it for 9 s: no ingest process reads it"
     assert why("op:counts") == "operator counts holds it for 9 s"

@@ -119,12 +119,18 @@ def test_an_alert_names_its_node_and_a_remedy():
     alerts = shown(processes(NOW_MS, 1))["alerts"]
     found = {(each["kind"], each["node"]) for each in alerts}
     assert found == {
-        ("clock stuck", f"operator:{POPS}"),
-        ("clock stuck", f"operator:{SESSIONS}"),
+        ("clock stuck", "raw:moves"),
         ("dead letters", "ingest"),
     }
     assert all("tidemark" in each["todo"] and "{" not in each["todo"] for each in alerts)
     assert set(REMEDIES) >= {each["kind"] for each in alerts}
+
+
+def test_a_source_that_holds_clocks_waits_before_it_is_an_alert():
+    every = processes(NOW_MS, 1)
+    seen = health(dashboard(PLAN, status("game", every, [], NOW_MS), every, RateMeter().rates))
+    assert seen["raw:moves"] == seen[f"operator:{POPS}"] == seen[f"operator:{SESSIONS}"] == "waits"
+    assert health(shown(every))["raw:moves"] == "warn"
 
 
 def test_a_sample_has_rates_lags_and_how_far_clocks_are_behind():

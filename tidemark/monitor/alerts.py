@@ -3,7 +3,7 @@
 See docs/monitor.md, "Alerts".
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,14 @@ import msgspec
 
 from tidemark.core.time.segment import shown_source
 from tidemark.plan.physical import Plan
-from tidemark.runtime.service.stats import ClockStats, OperatorStats, Stats, instant_text
+from tidemark.runtime.service.stats import (
+    ClockStats,
+    OperatorStats,
+    RestoreStats,
+    SourceStats,
+    Stats,
+    instant_text,
+)
 
 LAG_WINDOW_MS = 30_000
 """Lag must grow for this time before it is an alert."""
@@ -21,15 +28,15 @@ DEAD_WINDOW_MS = 300_000
 
 _SAMPLE_MS = 2_000
 
-STUCK = "clock stuck"
+STUCK, DEAD_LETTERS = "clock stuck", "dead letters"
 
 REMEDIES = {
     "lag growing": "start one more process of the service, up to the partitions that it reads; or "
     "look at the log of the process for retries",
     STUCK: "bring the source's producer back, or set idle_after so that a silent partition "
     "no longer holds the clock; tidemark why open {pipeline} shows more",
-    "dead letters": "read the reasons below; correct the producer or the schema, then send them "
-    "again: tidemark dead-letters retry {pipeline}",
+    DEAD_LETTERS: "correct the producer or the schema, then send them again: "
+    "tidemark dead-letters retry {pipeline}",
     "restore running": "wait: the partitions go on when their state is read back",
     "silent": "look at its log; start it again if it has ended",
     "wrong unit": "correct unit= of the source's event_time, or the expression that gives ms; the "
@@ -47,6 +54,8 @@ _AWAY = (
 
 UNREADY_MS = 15_000
 """A process that is not ready for this time is an alert: starts and rebalances take less."""
+
+_SHOWN_REASONS = 3
 
 _YEAR_MS = 366 * 86_400_000
 
@@ -155,20 +164,34 @@ def _not_ready(history: ProcessHistory) -> list[Alert]:
 
 
 def wrong_units(stats: Stats) -> list[Alert]:
-    """Alert if the times of a source are far from now, but near it in another unit."""
-    found = []
+    """Alert if the times of a topic are far from now, but near it in another unit.
+
+    Partitions that are wrong in the same way have one alert.
+    """
+    wrong: dict[tuple[str, str], list[SourceStats]] = {}
     for source in stats.sources:
-        if source.watermark_ms is None:
-            continue
-        meant = _meant(source.watermark_ms, stats.at_ms)
+        meant = None
+        if source.watermark_ms is not None:
+            meant = _meant(source.watermark_ms, stats.at_ms)
         if meant is not None:
-            meant_ms, unit = meant
-            text = (
-                f"event times of {source.source} are about {instant_text(source.watermark_ms)}; "
-                f"{unit} they would be about {instant_text(meant_ms)}"
-            )
-            found.append(Alert("wrong unit", process_of(stats), source.source, text, stats.at_ms))
-    return found
+            wrong.setdefault((source.source.rpartition("/")[0], meant[1]), []).append(source)
+    return [
+        Alert(
+            "wrong unit", process_of(stats), topic, _unit_text(topic, unit, its, stats), stats.at_ms
+        )
+        for (topic, unit), its in wrong.items()
+    ]
+
+
+def _unit_text(topic: str, unit: str, sources: Sequence[SourceStats], stats: Stats) -> str:
+    at_ms = sources[0].watermark_ms or 0
+    meant = _meant(at_ms, stats.at_ms)
+    assert meant is not None
+    of = sources[0].source if len(sources) == 1 else f"{len(sources)} partitions of {topic}"
+    return (
+        f"event times of {of} are about {instant_text(at_ms)}; "
+        f"{unit} they would be about {instant_text(meant[0])}"
+    )
 
 
 def _meant(at_ms: int, now_ms: int) -> tuple[int, str] | None:
@@ -207,42 +230,61 @@ def _lag(history: ProcessHistory, least: int) -> list[Alert]:
 
 
 def _stuck(stats: Stats, stuck_ms: int) -> list[Alert]:
+    """Alert once for each source that holds clocks; the status says why it holds them."""
+    held: dict[str, list[ClockStats]] = {}
+    for operator in stats.operators:
+        for clock in operator.clocks:
+            if clock.held_by is not None and _is_stuck(operator, clock, stats.at_ms, stuck_ms):
+                held.setdefault(clock.held_by, []).append(clock)
     return [
         Alert(
             STUCK,
             process_of(stats),
-            f"{operator.operator}/{clock.partition}",
-            f"{shown_source(clock.held_by or '')} holds the clock of {operator.operator}, log "
-            f"partition {clock.partition}: {clock.open_windows} windows wait",
-            clock.unmoved_since_ms,
+            source,
+            f"{shown_source(source)} holds the clocks of {len(clocks)} log partitions: "
+            f"{sum(clock.open_windows for clock in clocks)} windows wait",
+            min(clock.unmoved_since_ms for clock in clocks),
         )
-        for operator in stats.operators
-        for clock in operator.clocks
-        if _is_stuck(operator, clock, stats.at_ms, stuck_ms)
+        for source, clocks in held.items()
     ]
 
 
 def _is_stuck(operator: OperatorStats, clock: ClockStats, at_ms: int, stuck_ms: int) -> bool:
-    waited = clock.held_by is not None and at_ms - clock.unmoved_since_ms >= stuck_ms
+    waited = at_ms - clock.unmoved_since_ms >= stuck_ms
     return waited and operator.rows + clock.open_windows > 0
+
+
+def dead_letters(stats: Stats, since_ms: int) -> list[Alert]:
+    """Alert if the process has written dead letters, with the most frequent reasons."""
+    if not stats.dead_letters:
+        return []
+    reasons = [f"{each.reason} ({each.count})" for each in stats.dead_reasons[:_SHOWN_REASONS]]
+    said = "; ".join(reasons) or f"{stats.pipeline}.dead-letters says why"
+    text = f"{stats.dead_letters} since its start: {said}"
+    return [Alert(DEAD_LETTERS, process_of(stats), "", text, since_ms)]
 
 
 def _dead_letters(history: ProcessHistory) -> list[Alert]:
     stats, at_ms = history.stats, history.dead_at_ms
     if at_ms is None or stats.at_ms - at_ms > DEAD_WINDOW_MS:
         return []
-    text = f"since its start: {stats.dead_letters}; {stats.pipeline}.dead-letters says why"
-    return [Alert("dead letters", process_of(stats), "", text, at_ms)]
+    text = f"0 since its start, and more before; {stats.pipeline}.dead-letters says why"
+    before = Alert(DEAD_LETTERS, process_of(stats), "", text, at_ms)
+    return dead_letters(stats, at_ms) or [before]
 
 
 def _restores(stats: Stats) -> list[Alert]:
+    """Alert once for each changelog that is read back, however many partitions it has."""
+    by_topic: dict[str, list[RestoreStats]] = {}
+    for each in stats.restores:
+        by_topic.setdefault(each.topic, []).append(each)
     return [
-        Alert(
-            "restore running",
-            process_of(stats),
-            f"{restore.topic}/{restore.partition}",
-            f"{restore.topic}/{restore.partition}: {restore.done} of {restore.total} offsets",
-            stats.at_ms,
-        )
-        for restore in stats.restores
+        Alert("restore running", process_of(stats), topic, _restore_text(topic, its), stats.at_ms)
+        for topic, its in by_topic.items()
     ]
+
+
+def _restore_text(topic: str, restores: Sequence[RestoreStats]) -> str:
+    done, total = sum(each.done for each in restores), sum(each.total for each in restores)
+    of = f"/{restores[0].partition}" if len(restores) == 1 else f", {len(restores)} partitions"
+    return f"{topic}{of}: {done} of {total} offsets"

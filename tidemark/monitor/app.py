@@ -25,7 +25,7 @@ from tidemark.monitor.web import OnDemand, serve
 from tidemark.plan.physical import Plan
 from tidemark.plan.topics import TABLE_SETTINGS, Topic, topic_of_stats
 from tidemark.runtime.client.broker_probe import await_broker
-from tidemark.runtime.client.topics import begin_to_create
+from tidemark.runtime.client.topics import await_leaders, begin_to_create
 from tidemark.runtime.config import Config
 
 DEFAULT_PORT = 6066
@@ -105,13 +105,16 @@ def _newest(config: Config, plan: Plan, admin: AdminClient) -> OnDemand:
 def run(config: Config, plan: Plan) -> None:
     """Run the monitor of a pipeline until a stop signal."""
     admin = await_broker(config, lambda _reason: None)
-    # Faust would create the changelogs itself, but then looks them up before the broker lists them.
-    for topic in (topic_of_stats(plan.stats), *_changelogs(plan.pipeline)):
+    # Faust would create the changelogs itself, but then looks them up before the broker lists them,
+    # and never reads a topic that it has not found.
+    own = [topic_of_stats(plan.stats), *_changelogs(plan.pipeline)]
+    for topic in own:
         try:
             begin_to_create(admin, topic, config.replication_factor).result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+    await_leaders(admin, {topic.name for topic in own})
     with TemporaryDirectory() as folder:
         app = monitor_app(config, plan, admin, folder)
         for name in ("faust", "mode", "aiokafka"):

@@ -7,10 +7,10 @@ import msgspec
 
 from tidemark.monitor.alerts import process_of, todo
 from tidemark.monitor.graph import INGEST, alert_node, graph, kinds_of_topics
+from tidemark.monitor.holders import Json
 from tidemark.monitor.late import late_rows
 from tidemark.monitor.presence import is_silent
 from tidemark.monitor.rates import Rates
-from tidemark.monitor.status import Json
 from tidemark.plan.physical import Plan
 from tidemark.runtime.service.histogram import HistogramStats
 from tidemark.runtime.service.stats import Stats

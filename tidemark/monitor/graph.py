@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.core.operators.ports import LATE
-from tidemark.core.time.segment import operator_source
-from tidemark.monitor.status import Json
+from tidemark.core.time.segment import is_operator_source, operator_of, operator_source
+from tidemark.monitor.alerts import DEAD_LETTERS, STUCK
+from tidemark.monitor.holders import Json
 from tidemark.plan.physical import OperatorPlan, Plan
 from tidemark.runtime.service.stats import Stats
 
-GOOD, WARN, BAD, PLAIN = "good", "warn", "bad", "plain"
-"""Health: as it should be; an alert; does not work; nothing that could be ill."""
+GOOD, WAITS, WARN, BAD, PLAIN = "good", "waits", "warn", "bad", "plain"
+"""Health: as it should be; waits for a source; an alert; does not work; nothing to be ill."""
 
 INGEST = "ingest"
 DEAD = "dead"
@@ -80,15 +81,27 @@ def kinds_of_topics(plan: Plan) -> dict[str, str]:
 
 def alert_node(plan: Plan, alert: Json) -> str:
     """Return the id of the node that an alert is about."""
+    subject = alert["subject"]
+    if alert["kind"] == STUCK:
+        return _source_node(plan, subject)
     service = alert["process"].rpartition("/")[0]
     operators = plan.of_service(service)
-    subject = alert["subject"]
     for each in operators:
-        if subject.rpartition("/")[0] in (each.name, each.changelog):
+        if subject == each.changelog:
             return f"operator:{each.name}"
     if operators:
         return f"operator:{operators[0].name}"
     return INGEST if service == INGEST else f"sink:{service}"
+
+
+def _source_node(plan: Plan, source: str) -> str:
+    """Return the id of the node of a source, as the clock of an operator names it."""
+    if is_operator_source(source):
+        return f"operator:{operator_of(source)}"
+    topic = source.rpartition("/")[0]
+    read = (each for each in plan.sources if each.reads(topic))
+    topics = next((each.topics for each in read), (topic,))
+    return f"raw:{topic if topic in topics else topics[0]}"  # or the node of their pattern
 
 
 def _nodes(plan: Plan, latest: Sequence[Stats]) -> Iterable[_Node]:
@@ -190,9 +203,16 @@ def _is_handed_on(plan: Plan, topics: frozenset[str]) -> bool:
 def _health(plan: Plan, status: Json, latest: Sequence[Stats]) -> dict[str, tuple[str, str]]:
     """Return health and reason of the nodes that are not as they should be."""
     found: dict[str, tuple[str, str]] = {}
+    for holder in status["holders"]:
+        if is_operator_source(holder["source"]):
+            continue
+        text = f"{holder['source']}: {holder['text']}"
+        found.setdefault(_source_node(plan, holder["source"]), (WAITS, text))
+        for name in holder["operators"]:
+            found.setdefault(f"operator:{name}", (WAITS, f"waits for {holder['source']}"))
     for alert in status["alerts"]:
         found[alert_node(plan, alert)] = WARN, f"{alert['kind']}: {alert['text']}"
-        if alert["kind"] == "dead letters":
+        if alert["kind"] == DEAD_LETTERS:
             found[DEAD] = WARN, alert["text"]
     ready: dict[str, list[Json]] = defaultdict(list)
     for process in status["processes"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tidemark.core.operators.ports import BY_TIME
-from tidemark.monitor.status import Json
+from tidemark.monitor.holders import Json
 from tidemark.runtime.service.histogram import BOUNDS_MS
 from tidemark.runtime.service.stats import OperatorStats, Stats
 from tidemark.why.late_rows import bounded_cures, buckets_of, shown_buckets

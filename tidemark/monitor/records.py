@@ -14,7 +14,7 @@ from tidemark.core.operators.ports import BY_TIME
 from tidemark.core.time.duration import span_text
 from tidemark.errors import StateError
 from tidemark.monitor.graph import DEAD, kinds_of_topics
-from tidemark.monitor.status import Json
+from tidemark.monitor.holders import Json
 from tidemark.partition import Partition
 from tidemark.plan.physical import Plan, PortPlan
 from tidemark.runtime.client.consumer import EARLIEST, committed_ends, offsets

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka.admin import AdminClient
 
 from tidemark.errors import ConfigurationError
-from tidemark.monitor.status import Json
+from tidemark.monitor.holders import Json
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.recorded_program import placed_plan
 from tidemark.runtime.config import Config

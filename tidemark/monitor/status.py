@@ -5,20 +5,18 @@ writes no record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
-from tidemark.core.time.segment import is_operator_source, shown_source
+from tidemark.core.time.segment import shown_source
 from tidemark.monitor.alerts import STUCK, Alert, process_of
+from tidemark.monitor.holders import HELD_MS, Ingest, Json, holders, why
 from tidemark.monitor.presence import is_silent, present
 from tidemark.runtime.service.histogram import BOUNDS_MS
-from tidemark.runtime.service.stats import ClockStats, PartitionStats, SourceStats, Stats
+from tidemark.runtime.service.stats import PartitionStats, SourceStats, Stats
 
-Json = dict[str, Any]
-
-Ingest = Mapping[str, tuple[SourceStats, PartitionStats | None]]
-"""Ingest's stats of raw partitions by name: of the source, and of the topic's partition."""
+_NAMED = 3
+"""An alert names so many processes or operators at most."""
 
 
 def status(
@@ -33,8 +31,8 @@ def status(
     ``last``: the last record of each process.  ``restarts``: how often each has started again.
     """
     latest = sorted(present(last, now_ms), key=process_of)
-    raised = [*alerts, *_silent(latest, now_ms)]
     known = {process_of(stats) for stats in latest}
+    raised = [alert for alert in (*alerts, *_silent(latest, now_ms)) if alert.process in known]
     # While partitions change hands, two processes name one.  The newer record is right.
     by_age = sorted(latest, key=lambda stats: stats.at_ms)
     ingest = _ingest(stats for stats in by_age if not is_silent(stats, now_ms))
@@ -44,14 +42,21 @@ def status(
         for clock in _clocks(stats, ingest, now_ms)
     }
     ordered = [clock for _, clock in sorted(clocks.items())]
+    awake = {process_of(stats) for stats in latest if not is_silent(stats, now_ms)}
+    held = holders((each for each in ordered if each["process"] in awake), ingest, now_ms)
     sources = {source["source"]: source for stats in by_age for source in _sources(stats)}
     return {
         "pipeline": pipeline,
         "at_ms": now_ms,
         "alerts": [
-            {**msgspec.to_builtins(alert), "text": _text(alert, clocks)}
-            for alert in sorted(raised, key=lambda alert: (alert.since_ms, alert.key))
-            if alert.process in known
+            msgspec.to_builtins(alert)
+            for alert in sorted(
+                [*(each for each in raised if each.kind != STUCK), *_stuck(raised, held)],
+                key=lambda alert: (alert.since_ms, alert.key),
+            )
+        ],
+        "holders": [
+            each for each in held if each["open_windows"] and now_ms - each["since_ms"] >= HELD_MS
         ],
         "processes": [
             {**_process(stats, now_ms), "restarts": (restarts or {}).get(process_of(stats), 0)}
@@ -64,14 +69,31 @@ def status(
     }
 
 
-def _text(alert: Alert, clocks: Mapping[tuple[str, int], Json]) -> str:
-    """Return the text of an alert; if a clock is stuck, it says why its source holds it now."""
-    operator, _, partition = alert.subject.rpartition("/")
-    if alert.kind != STUCK or (operator, int(partition)) not in clocks:
-        return alert.text
-    clock = clocks[operator, int(partition)]
-    number = clock["open_windows"]
-    return f"{operator}, log partition {partition}: {clock['why']}; {number} windows wait"
+def _stuck(raised: Iterable[Alert], held: Iterable[Json]) -> list[Alert]:
+    """Return one alert for each source that holds clocks, whichever processes have them.
+
+    It says why the source holds them now.
+    """
+    texts = {each["source"]: f"{_held(each)}: {each['text']}" for each in held}
+    by_source: dict[str, list[Alert]] = {}
+    for alert in raised:
+        if alert.kind == STUCK:
+            by_source.setdefault(alert.subject, []).append(alert)
+    found = []
+    for source, its in by_source.items():
+        processes = sorted({alert.process for alert in its})
+        named = ", ".join(processes) if len(processes) <= _NAMED else f"{len(processes)} processes"
+        text = texts.get(source, "; ".join(alert.text for alert in its[:_NAMED]))
+        found.append(Alert(STUCK, named, source, text, min(alert.since_ms for alert in its)))
+    return found
+
+
+def _held(holder: Json) -> str:
+    clocks = "1 clock" if holder["clocks"] == 1 else f"{holder['clocks']} clocks"
+    operators = holder["operators"]
+    more = f" and {len(operators) - _NAMED} more" if len(operators) > _NAMED else ""
+    named = ", ".join(operators[:_NAMED])
+    return f"{shown_source(holder['source'])} holds {clocks} of {named}{more}"
 
 
 def _open_windows(clocks: Iterable[Json]) -> list[Json]:
@@ -190,7 +212,7 @@ def _clocks(stats: Stats, ingest: Ingest, now_ms: int) -> list[Json]:
             **msgspec.to_builtins(clock),
             "why": _no_record(stats, now_ms)
             if is_silent(stats, now_ms)
-            else _why(clock, ingest, now_ms),
+            else why(clock, ingest, now_ms),
         }
         for operator in stats.operators
         for clock in operator.clocks
@@ -199,25 +221,3 @@ def _clocks(stats: Stats, ingest: Ingest, now_ms: int) -> list[Json]:
 
 def _partitions(stats: Stats) -> dict[str, PartitionStats]:
     return {f"{at.topic}/{at.partition}": at for at in stats.partitions}
-
-
-def _why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
-    """Return a sentence that says what the clock waits for."""
-    if clock.held_by is None:
-        return "all sources are silent"
-    stands_s = max(0, now_ms - clock.unmoved_since_ms) // 1000
-    held = f"{shown_source(clock.held_by)} holds it for {stands_s} s"
-    if is_operator_source(clock.held_by):
-        return held
-    if clock.held_by not in ingest:
-        return f"{held}: no ingest process reads it"
-    source, read = ingest[clock.held_by]
-    if source.loading:
-        return f"{held}: it is a table that is loaded, at most {source.loading} records are left"
-    if read is not None and read.lag:
-        return f"{held}: ingest has still to read {read.lag} records of it"
-    if read is not None and read.open:
-        return f"{held}: a transaction of its producer is open, with {read.open} records"
-    if source.silent_since_ms is None:
-        return held
-    return f"{held}: no record came for {max(0, now_ms - source.silent_since_ms) // 1000} s"

@@ -16,8 +16,9 @@ from tests.kafka.pipelines.chains import rule_matches
 from tests.kafka.support.chains import in_parts
 from tests.kafka.support.stack import Stack, wait_until
 from tidemark.commands.why.command import moves_on
+from tidemark.monitor.holders import Json
 from tidemark.monitor.stats_reader import latest_stats
-from tidemark.monitor.status import Json, status, why_open
+from tidemark.monitor.status import status, why_open
 from tidemark.runtime.wall_clock import now_ms
 
 

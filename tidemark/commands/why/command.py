@@ -1,6 +1,6 @@
 """``tidemark why open``: what the clocks of a pipeline wait for, and what moves them on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,10 +13,11 @@ from tidemark.core.time.duration import duration_text
 from tidemark.core.time.segment import is_operator_source, operator_of
 from tidemark.errors import ConfigurationError
 from tidemark.language.load import load_pipeline
-from tidemark.monitor.alerts import todo, unready, wrong_units
+from tidemark.monitor.alerts import dead_letters, todo, unready, wrong_units
+from tidemark.monitor.holders import Json
 from tidemark.monitor.presence import FORGOTTEN_MS
 from tidemark.monitor.stats_reader import latest_stats
-from tidemark.monitor.status import Json, status, why_open
+from tidemark.monitor.status import status, why_open
 from tidemark.plan.physical import Plan
 from tidemark.runtime.client.broker_probe import require_broker
 from tidemark.runtime.letters.selection import moment_ms
@@ -58,7 +59,8 @@ def open_(
     """Show each operator's clock, the source that holds it, and what moves it on.
 
     A window is open until the clock of its operator reaches its end.  Also shows what is wrong with
-    processes and sources; --json prints only the clocks.  Reads the stats that the services write;
+    processes and sources.  --json prints a line for each clock and, with ``kind``, for each of
+    these.  Reads the stats that the services write;
     no service waits for this command.
     """
     plan = load_pipeline(pipeline).plan()
@@ -69,7 +71,13 @@ def open_(
     config = broker_config(bootstrap_server).model_copy(update={"pipeline": pipeline})
     found = latest_stats(config, require_broker(config), plan.stats, now - FORGOTTEN_MS)
     troubles = [
-        alert for each in found for alert in (*wrong_units(each), *unready(each, each.at_ms))
+        alert
+        for each in found
+        for alert in (
+            *wrong_units(each),
+            *unready(each, each.at_ms),
+            *dead_letters(each, each.at_ms),
+        )
     ]
     seen = status(plan.pipeline, found, troubles, now)
     if not seen["processes"]:
@@ -79,11 +87,17 @@ def open_(
         for clock in why_open(seen, operator, end_ms)
         if clock["open"]
     ]
-    for line in map(_as_json, clocks) if json else clock_lines(clocks, end_ms):
+    alerts = [{**alert, "todo": todo(alert, plan)} for alert in seen["alerts"]]
+    lines = map(_as_json, [*clocks, *alerts]) if json else _lines(alerts, clocks, end_ms)
+    for line in lines:
         typer.echo(line)
-    for alert in () if json else seen["alerts"]:
-        typer.echo(f"{alert['process']}: {alert['kind']}: {alert['text']}")
-        typer.echo(f"  {todo(alert, plan)}")
+
+
+def _lines(alerts: Iterable[Json], clocks: Sequence[Json], end_ms: int | None) -> Iterator[str]:
+    yield from clock_lines(clocks, end_ms)
+    for alert in alerts:
+        yield f"{alert['process']}: {alert['kind']}: {alert['text']}"
+        yield f"  {alert['todo']}"
 
 
 def _as_json(clock: Json) -> str:

@@ -9,8 +9,8 @@ const WIDTH = { least: 132, most: 210 };
 const PHONE = 720;
 const DEAD = "dead";
 
-export const MARKS = { good: "●", warn: "▲", bad: "✖", plain: "○" };
-export const WORDS = { good: "works", warn: "has an alert", bad: "does not work", plain: "" };
+export const MARKS = { good: "●", waits: "◔", warn: "▲", bad: "✖", plain: "○" };
+export const WORDS = { good: "works", waits: "waits", warn: "has an alert", bad: "does not work", plain: "" };
 
 export class Graph {
   constructor(frame, onChoose) {

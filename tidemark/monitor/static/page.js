@@ -43,9 +43,11 @@ function take(event) {
 function showHealth() {
   const ill = status.graph.nodes.filter((node) => node.health === "bad");
   const alerts = status.alerts.length;
+  const waits = status.holders.filter(({ source }) => !source.startsWith("op:"));
   const [health, text] = ill.length
     ? ["bad", `${ill.length === 1 ? ill[0].title : `${ill.length} parts`} ${ill.length === 1 ? "does" : "do"} not work`]
-    : alerts ? ["warn", alerts === 1 ? "1 alert" : `${alerts} alerts`] : ["good", "all works"];
+    : alerts ? ["warn", alerts === 1 ? "1 alert" : `${alerts} alerts`]
+    : waits.length ? ["plain", `waits for ${waits[0].source}`] : ["good", "all works"];
   setClass(byId("health"), `pill ${health}`);
   setText(byId("health"), text);
   document.title = `${health === "good" ? "" : `(${text}) `}${status.pipeline} – Tidemark`;

@@ -4,6 +4,9 @@ import { byId, html, setClass, setText, sync } from "./dom.js";
 import { MARKS } from "./graph.js";
 import { bytes, count, duration, instant, rate } from "./text.js";
 
+const PHONE = "(max-width: 720px)";
+const BAD = ["silent", "not ready"];
+
 // A column: its head, the text of a row's cell, and the class of the cell.
 const PROCESSES = [
   ["process", (p) => p.process, "name"],
@@ -30,16 +33,13 @@ const CLOCKS = [
   ["state", (c) => bytes(c.state_bytes), "n"],
   ["what the clock waits for", (c) => c.why, "why"],
 ];
-const AGES_MS = [1000, 10000, 60000, 300000, 1800000, 3600000, 21600000, 86400000, null];
 const WINDOWS = [
   ["operator", (w) => w.operator, "name"],
   ["open", (w) => count(w.open_windows), "n"],
   ["oldest begins (UTC)", (w) => instant(w.oldest_begin_ms), "t"],
   ["it ends (UTC)", (w) => instant(w.oldest_end_ms), "t"],
   ["in partition", (w) => (w.partition === null ? "" : String(w.partition)), "n"],
-  ...AGES_MS.map((most, index) => [
-    most === null ? "older" : `up to ${duration(most)}`,
-    (w) => aged(w.ages, index ? AGES_MS[index - 1] : -1, most), "n"]),
+  ["how many of which age", (w) => ages(w.ages), "why"],
 ];
 const LATE = [
   ["operator", (l) => l.operator, "name"],
@@ -60,21 +60,39 @@ function waits(shares) {
   return found.filter(([, share]) => share > 0).map(([name, share]) => `${name} ${share} %`).join(", ");
 }
 
-// The windows that are older than one bound and at most as old as another; the buckets are finer.
-function aged(ages, above, most) {
-  if (!ages.length) return "";
-  const inside = ages.filter(({ up_to_ms: bound }) => (bound === null ? most === null : bound > above && (most === null || bound <= most)));
-  return count(inside.reduce((all, each) => all + each.windows, 0));
+// The number of windows in each range of ages that has some; the buckets are finer than the ranges.
+const AGES_MS = [1000, 10000, 60000, 300000, 1800000, 3600000, 21600000, 86400000, null];
+
+function ages(buckets) {
+  const found = AGES_MS.map((most, index) => {
+    const above = index ? AGES_MS[index - 1] : -1;
+    const inside = buckets.filter(({ up_to_ms: bound }) => (bound === null ? most === null : bound > above && (most === null || bound <= most)));
+    return [inside.reduce((all, each) => all + each.windows, 0), most === null ? "older" : `up to ${duration(most)}`];
+  });
+  return found.filter(([windows]) => windows > 0).map(([windows, range]) => `${count(windows)} ${range}`).join(", ");
 }
 
+let latest = null;
+
 export function showTables(status) {
-  table(byId("processes"), PROCESSES, status.processes, (p) => p.process, status.at_ms);
-  table(byId("clocks"), CLOCKS, status.clocks, (c) => `${c.operator}/${c.partition}`, status.at_ms);
-  table(byId("windows"), WINDOWS, status.open_windows, (w) => w.operator, status.at_ms);
-  table(byId("sources"), SOURCES, status.sources, (s) => s.source, status.at_ms);
+  latest = status;
+  const at = status.at_ms;
+  worst(byId("processes"), PROCESSES, status.processes, (p) => p.process, at, (p) => (p.ready ? 0 : 1));
+  worst(byId("clocks"), CLOCKS, status.clocks, (c) => `${c.operator}/${c.partition}`, at, (c) => -(c.clock_ms ?? -Infinity));
+  worst(byId("windows"), WINDOWS, status.open_windows, (w) => w.operator, at, (w) => w.open_windows);
+  worst(byId("sources"), SOURCES, status.sources, (s) => s.source, at, (s) => -(s.watermark_ms ?? -Infinity));
   showAlerts(status);
   showRestores(status);
   showLate(status.late);
+}
+
+// One entry for each lateness: the greatest share that it saves; the least one that none saves.
+function cures(saves) {
+  const shares = new Map();
+  for (const [share, more] of Object.entries(saves).sort(([a], [b]) => a - b)) {
+    if (more !== null || !shares.has(more)) shares.set(more, share);
+  }
+  return [...shares].map(([more, share]) => [share, more]);
 }
 
 function showLate(late) {
@@ -83,10 +101,33 @@ function showLate(late) {
   table(byId("late"), LATE, rows, (l) => `${l.operator} ${l.late_by_ms}`, 0);
   const notes = late.flatMap(({ operator, rows: all, saves_ms: saves, reasons }) => [
     `${operator}: ${count(all)} late rows`,
-    ...Object.entries(saves).map(([share, more]) => `${operator}: ${more === null ? `${100 * share} % of them need more than a day` : `${100 * share} % of them count if the lateness is larger by more than ${duration(more - 1)}`}`),
+    ...cures(saves).map(([share, more]) => `${operator}: ${more === null ? `${100 * share} % of them need more than a day` : `${100 * share} % of them count if the lateness is larger by more than ${duration(more - 1)}`}`),
     ...Object.entries(reasons).map(([reason, number]) => `${operator}: ${count(number)} rows: ${reason}; no lateness saves them`),
   ]);
   sync(byId("late-notes"), notes, (note) => note, (note) => html("li", {}, note), () => {});
+}
+
+// A table of the rows that need attention most, in their order, and a button for all of them.
+function worst(frame, columns, rows, keyOf, now, badness) {
+  const most = matchMedia(PHONE).matches ? 4 : 12;
+  const isWhole = rows.length <= most || frame.dataset.whole === "yes";
+  let shown = rows;
+  if (!isWhole) {
+    const chosen = new Set(rows.toSorted((a, b) => badness(b) - badness(a) || 0).slice(0, most));
+    shown = rows.filter((row) => chosen.has(row));
+  }
+  table(frame, columns, shown, keyOf, now);
+  let button = frame.querySelector(".more");
+  if (!button) {
+    button = html("button", { type: "button", class: "more" });
+    button.addEventListener("click", () => {
+      frame.dataset.whole = frame.dataset.whole === "yes" ? "" : "yes";
+      showTables(latest);
+    });
+    frame.append(button);
+  }
+  button.hidden = rows.length <= most;
+  setText(button, isWhole ? "Show fewer" : `Show all ${count(rows.length)}`);
 }
 
 export function table(frame, columns, rows, keyOf, now) {
@@ -111,19 +152,20 @@ export function table(frame, columns, rows, keyOf, now) {
 
 function showAlerts(status) {
   byId("alerts-section").hidden = status.alerts.length === 0;
-  const worstFirst = status.alerts.toSorted((a, b) => (b.kind === "silent") - (a.kind === "silent"));
+  const worstFirst = status.alerts.toSorted((a, b) => BAD.includes(b.kind) - BAD.includes(a.kind));
   sync(byId("alerts"), worstFirst, (alert) => `${alert.process} ${alert.kind} ${alert.subject}`, () =>
     html("li", {},
       html("span", { class: "mark", "aria-hidden": "true" }),
       html("div", {}, html("p", {}, html("strong"), " ", html("span")), html("p", { class: "dim" })),
       html("a", {}, "Show in the graph")),
   (item, alert) => {
-    const health = alert.kind === "silent" ? "bad" : "warn";
+    const health = BAD.includes(alert.kind) ? "bad" : "warn";
     const [mark, body, link] = item.children;
     setClass(item, `card ${health}`);
     setText(mark, MARKS[health]);
     const [first, todo] = body.children;
-    setText(first.children[0], `${alert.process}: ${alert.kind} for ${duration(Math.max(0, status.at_ms - alert.since_ms))}.`);
+    const about = alert.kind === "clock stuck" ? alert.subject.replace(/^op:/, "operator ") : alert.process;
+    setText(first.children[0], `${about}: ${alert.kind} for ${duration(Math.max(0, status.at_ms - alert.since_ms))}.`);
     setText(first.children[1], alert.text);
     setText(todo, `What to do: ${alert.todo}.`);
     link.href = `#node=${encodeURIComponent(alert.node)}`;

@@ -34,7 +34,7 @@ def ensure(admin: AdminClient, topics: Sequence[Topic], replication_factor: int)
     missing = [topic for topic in topics if topic.name not in there]
     created = _create(admin, missing, replication_factor)
     _verify(admin, [topic for topic in topics if topic.name not in created])
-    _await_leaders(admin, {topic.name for topic in topics})
+    await_leaders(admin, {topic.name for topic in topics})
     return created
 
 
@@ -53,7 +53,7 @@ def ensure_raw(admin: AdminClient, topics: Sequence[Topic], replication_factor: 
         admin, [topic for topic in topics if topic.name not in there], replication_factor
     )
     warn_of_retention(admin, [topic.name for topic in topics if topic.name not in created])
-    _await_leaders(admin, {topic.name for topic in topics})
+    await_leaders(admin, {topic.name for topic in topics})
     return created
 
 
@@ -260,8 +260,12 @@ def _faults(topic: Topic, partitions: int, found: Mapping[str, str]) -> list[str
     return faults
 
 
-def _await_leaders(admin: AdminClient, names: set[str]) -> None:
-    """Wait until every partition has a leader; just after creation some do not."""
+def await_leaders(admin: AdminClient, names: set[str]) -> None:
+    """Wait until every partition has a leader; just after creation some do not.
+
+    Raises:
+        ConfigurationError: a partition has none for 30 s, or a topic does not exist.
+    """
 
     def have_leaders() -> bool:
         topics = admin.list_topics(timeout=_TIMEOUT_S).topics
