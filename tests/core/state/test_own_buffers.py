@@ -20,8 +20,9 @@ ARRAY = pl.DataFrame([TEXT]).select(pl.concat_arr("v", "v")).to_series()
 @pytest.mark.parametrize(
     "column", [TEXT, BYTES, STRUCT, LIST, ARRAY], ids=lambda c: str(c.dtype)[:6]
 )
-def test_rows_of_a_large_frame_leave_its_texts(column):
-    part = pl.DataFrame([column])[AT]
+@pytest.mark.parametrize("part_of", [lambda frame: frame[AT], lambda frame: frame[100:150]])
+def test_rows_of_a_large_frame_leave_its_texts(column, part_of):
+    part = part_of(pl.DataFrame([column]))
     assert held_bytes(part["v"]) > 20 * part.estimated_size(), "polars shares the buffers"
 
     block = MemoryStore().put(0, part)

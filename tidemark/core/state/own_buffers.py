@@ -28,7 +28,8 @@ def copied(column: pl.Series) -> pl.Series:
     """Return a column whose texts and bytes are in memory of their own."""
     if not _is_copied(column.dtype):
         return column
-    return pl.Series(column.name, column.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    own = column.gather(pl.int_range(len(column), eager=True))  # a slice of lists has all items
+    return pl.Series(column.name, own.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def held_bytes(column: pl.Series) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tidemark.core.state.own_buffers import with_own_buffers
 from tidemark.runtime.backends.database import Database, LocalStoreError
 
 _log = logging.getLogger("tidemark")
@@ -74,7 +75,7 @@ class SpillingBlocks:
         self._number += 1
         due = min(max(due_ms, -_SIGN), _SIGN - 1) + _SIGN  # so that bytes sort as numbers do
         key = due.to_bytes(8, "big") + self._number.to_bytes(8, "big")
-        return _SpillableBlock(self, key, frame.height, self._hold(key, frame))
+        return _SpillableBlock(self, key, frame.height, self._hold(key, with_own_buffers(frame)))
 
     def frame(self, key: bytes) -> pl.DataFrame:
         """Return a block's frame.
