@@ -12,6 +12,7 @@ See docs/semantics.md, "A segment acts" and "Batches of segments".
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -308,7 +309,22 @@ def missed(
     ``late_by_ms`` = W - limit; all Int64.  Columns of the row with these names get the prefix
     ``OWN``.
     """
-    by_ms = rows[WATERMARK].to_numpy() - limit_ms
+    if rows.is_empty():
+        return _none_missed(tuple(rows.columns), tuple(rows.dtypes))
+    return _with_windows(rows, start_ms, end_ms, rows[WATERMARK].to_numpy() - limit_ms)
+
+
+@lru_cache(maxsize=256)
+def _none_missed(names: tuple[str, ...], types: tuple[pl.DataType, ...]) -> pl.DataFrame:
+    """Return no late rows, for rows with these columns.  Most steps of all operators have none."""
+    none = np.empty(0, np.int64)
+    rows = pl.DataFrame(schema=dict(zip(names, types, strict=True)))
+    return _with_windows(rows, none, none, none)
+
+
+def _with_windows(
+    rows: pl.DataFrame, start_ms: Numbers, end_ms: Numbers, by_ms: Numbers
+) -> pl.DataFrame:
     clashing = {name: f"{OWN}{name}" for name in (START, END, LATE_BY) if name in rows.columns}
     own = renamed(rows, clashing) if clashing else rows
     return own.hstack(

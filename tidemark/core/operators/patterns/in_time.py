@@ -7,7 +7,7 @@ segment, from its portions, and from a batch of segments.
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,12 @@ class InTime(Body):
     def due_rows(self, state: Any, stop_ms: int) -> pl.DataFrame:
         """Take the rows before ``stop_ms`` out of those that wait, in order."""
         due = state.waiting.release(stop_ms)
-        return pl.DataFrame(schema=self.stored) if due is None else due[list(self.stored)]
+        return self._no_rows if due is None else due[list(self.stored)]
+
+    @cached_property
+    def _no_rows(self) -> pl.DataFrame:
+        """No stored rows.  A frame of a schema costs more than the rest of a step without rows."""
+        return pl.DataFrame(schema=self.stored)
 
     @property
     def can_batch(self) -> bool:
@@ -107,6 +112,18 @@ class InTime(Body):
 
 def late_frame(late: pl.DataFrame, reason: str) -> pl.DataFrame:
     """Return late rows with the columns that all of them have."""
+    if late.is_empty():
+        return _no_late(tuple(late.columns), tuple(late.dtypes))
+    return _with_reason(late, reason)
+
+
+@lru_cache(maxsize=256)
+def _no_late(names: tuple[str, ...], types: tuple[pl.DataType, ...]) -> pl.DataFrame:
+    """Return no late rows, for rows with these columns.  Most steps have none."""
+    return _with_reason(pl.DataFrame(schema=dict(zip(names, types, strict=True))), "")
+
+
+def _with_reason(late: pl.DataFrame, reason: str) -> pl.DataFrame:
     own = [name for name in late.columns if not name.startswith("@") or name.startswith(OWN)]
     reasons = repeated_text(REASON, reason, late.height)
     segment = [late[SEGMENT]] if SEGMENT in late.columns else []
