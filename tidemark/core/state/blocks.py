@@ -44,7 +44,9 @@ def lines_at(frame: pl.DataFrame, at: Numbers) -> pl.DataFrame:
     It works column by column.  For a whole frame polars uses its thread pool, and for few lines
     the wait for a thread takes longer than the work.
     """
-    if at.size and bool((at[1:] == at[:-1] + 1).all()):
+    if not at.size:
+        return frame.clear()
+    if bool((at[1:] == at[:-1] + 1).all()):
         return frame.slice(int(at[0]), at.size)
     index = pl.Series(at.astype(np.uint32))
     return pl.DataFrame([column[index] for column in frame])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -176,7 +176,7 @@ class MatchResults:
     def _matched(self, flat: _Flat, count: int) -> pl.Series:
         """Return the rows of each result as a list."""
         sources, source = distinct_keys(flat.rows, (SOURCE,))
-        of_source = sources.select(*places(pl.col(SOURCE), "topic", "partition"))
+        of_source = _places_of(tuple(sources[SOURCE].to_list()))
         frame = pl.DataFrame(
             [
                 pl.Series("step", [*self.steps])[flat.step],
@@ -186,6 +186,13 @@ class MatchResults:
             ]
         )
         return unflattened(flat.result, frame.to_struct(MATCHED), count)
+
+
+@lru_cache(maxsize=256)
+def _places_of(sources: tuple[str, ...]) -> pl.DataFrame:
+    """Return ``topic`` and ``partition`` of sources.  The rows of most results have the same."""
+    column = pl.DataFrame({SOURCE: sources}, {SOURCE: pl.String()})
+    return column.select(*places(pl.col(SOURCE), "topic", "partition"))
 
 
 def _ids(flat: _Flat, begins: Numbers) -> Ids:
