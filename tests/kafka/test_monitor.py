@@ -107,7 +107,7 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
         assert past.items() <= sampled(port).items()
         wait_until(lambda: ("silent", "windowing/0") in kinds(port), "silence")
 
-        stack.start("windowing", "ingest")
+        stack.start("windowing", "ingest", "sessions")
         later = count(T + 60_000, 1_000)
 
         def moves_on() -> bool:
