@@ -18,7 +18,13 @@ from tidemark.embedded.state import last_stack
 from tidemark.project.new_project import new_project
 
 ROOT = Path(__file__).parents[3]
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text()
 FIRST = r"visits-per-minute +2026-03-02 08:00:00 to 08:01:00  page=/ visits=3 users=3  \(late"
+IN_THE_SAME_FOLDER = [
+    "python -m tidemark.embedded.tools kafka-console-producer --topic visits",
+    "tidemark flush pipeline.py",
+]
+LAST = r"visits-per-minute +2026-03-02 08:15:00 to 08:16:00  page=/ visits=1"
 WIDER = r"visits-per-minute +2026-03-02 08:00:00 to 08:05:00  page=/ visits=5 users=4  \(late"
 
 
@@ -48,6 +54,23 @@ class Shown:
             f"{pattern} in {self.lines[-20:]}",
         )
         assert any(re.search(pattern, line) for line in self.lines), self.lines
+
+
+def run(line, folder, environment, text=""):
+    """Run a command of the tutorial's last step."""
+    assert f"`{line.removesuffix(' --yes')}`" in TUTORIAL
+    words = line.removeprefix("python ").split()
+    module = ["-m", *words] if words[0] == "tidemark" else words
+    done = subprocess.run(
+        [sys.executable, *module],
+        input=text,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture
@@ -80,6 +103,12 @@ def test_dev_shows_what_passes_computes_a_change_and_ends_everything(project):
         stack = last_stack(project / "var")
         assert stack
         pids = [stack.pid, *(each.pid for each in stack.supervision().status())]
+
+        type_visit, close_minute = IN_THE_SAME_FOLDER
+        run(type_visit, project, environment, text="typed by hand\n")
+        shown.await_line(r"dead-letters .*typed by hand")
+        run(f"{close_minute} --yes", project, environment)
+        shown.await_line(LAST)
 
         pipeline = project / "pipeline.py"
         text = pipeline.read_text()
