@@ -1,9 +1,11 @@
 """``Pipeline.run`` and ``peek``: frames with the results of `tidemark try`."""
 
+import io
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 from rich.console import Console
@@ -129,6 +131,9 @@ def test_results_say_what_they_hold():
         ("/nowhere", "run: name the topic of each input, .'TOPIC': ...}; topics are left, right"),
         ({"left": "/nowhere"}, "run: /nowhere: No such file"),
         ({"middle": []}, "run: no source reads topic 'middle'; topics are left, right"),
+        ({"left": pl.DataFrame({"at": [1]})}, r"not Series: give .* frame.to_dicts\(\)"),
+        ({"left": io.StringIO('{"at":1}')}, "not str: give the path of a file, or open it "),
+        ({"left": [1]}, "run: a record is a mapping or bytes, not int$"),
     ],
 )
 def test_wrong_inputs_are_refused(inputs, complaint):

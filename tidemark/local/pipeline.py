@@ -30,6 +30,11 @@ Inputs = Records | Mapping[str, Records]
 """Records of the only raw topic, or of each raw topic by its name."""
 
 _PEEK = "peek"
+_REMEDIES: dict[type, str] = {
+    pl.Series: ": give the rows of the frame, frame.to_dicts()",
+    str: ": give the path of a file, or open it with 'rb'",
+}
+"""What to give instead, by the type of what a frame or a file of text yields."""
 
 
 class Pipeline(language.Pipeline):
@@ -47,7 +52,8 @@ class Pipeline(language.Pipeline):
 
         Raises:
             PipelineError: the pipeline has no outputs.
-            ConfigurationError: a file cannot be read, or no source reads a topic.
+            ConfigurationError: a file cannot be read, no source reads a topic, or a record is
+                neither a mapping nor bytes.
         """
         return _results(self.plan(), inputs, every_pane=every_pane)
 
@@ -135,5 +141,17 @@ def _by_topic(formats: Mapping[str, SourceFormat], inputs: Inputs) -> Mapping[st
     return inputs
 
 
-def _encoded(record: Record) -> bytes:
-    return record if isinstance(record, bytes) else msgspec.json.encode(record)
+def _encoded(record: object) -> bytes:
+    """Return a record as bytes.
+
+    Raises:
+        ConfigurationError: it is neither a mapping nor bytes.
+    """
+    if isinstance(record, bytes):
+        return record
+    if isinstance(record, Mapping):
+        return msgspec.json.encode(record)
+    remedy = _REMEDIES.get(type(record), "")
+    raise ConfigurationError(
+        f"run: a record is a mapping or bytes, not {type(record).__name__}{remedy}"
+    )
