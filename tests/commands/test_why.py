@@ -1,5 +1,6 @@
 """What `tidemark why open` prints about clocks: docs/monitor.md, "Why a window is open"."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,11 @@ def clock(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("held_by", "expected"),
     [
-        (None, "a record of any source moves it on"),
+        (
+            None,
+            "a record of any source moves it on, and so does silence, as fast as the wall clock; "
+            "`tidemark flush` closes what is open",
+        ),
         ("op:counts", "the clock of operator counts moves it on"),
         ("game-moves/1", "a later record of game-moves/1 moves it on, or no record of it for "),
         ("others/1", "a later record of others/1 moves it on"),
@@ -35,6 +40,12 @@ def test_what_moves_a_clock_on_is_a_sentence(held_by, expected):
     said = moves_on(plan(), clock(held_by=held_by))
     assert said.startswith(expected)
     assert said.endswith("(idle_after)") is (held_by == "game-moves/1")
+
+
+def test_silence_moves_no_clock_on_where_a_source_waits():
+    waiting = replace(plan(), sources=tuple(replace(each, waits=True) for each in plan().sources))
+    said = moves_on(waiting, clock())
+    assert said == "a record of any source moves it on; `tidemark flush` closes what is open"
 
 
 def test_clocks_are_a_table_and_each_cure_is_said_once():

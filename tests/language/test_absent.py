@@ -72,6 +72,8 @@ TABLE = [
     (Stream, "rename", "use select(new_name=col('old_name')) with all columns"),
     (KeyedStream, "where", "use filter(): use filter before key_by()"),
     (Stream, "group_by", "use key_by()"),
+    (Stream, "peek", "call peek(stream, inputs) on the pipeline"),
+    (AggregatedStream, "run", "call run(inputs) on the pipeline"),
     (KeyedStream, "windw", "a keyed stream has no such method; did you mean window?"),
     (WindowedStream, "foo", "a stream in windows has no such method; it has aggregate"),
 ]

@@ -13,7 +13,10 @@ from tidemark.runtime.config import Config
 
 Bootstrap = Annotated[
     str | None,
-    typer.Option(help="By default $KAFKA_BOOTSTRAP_SERVERS, else the stack of `make up`."),
+    typer.Option(
+        help="By default $KAFKA_BOOTSTRAP_SERVERS, else the broker of `tidemark dev` or `make up` "
+        "in this folder."
+    ),
 ]
 PipelineArgument = Annotated[
     str, typer.Argument(metavar="PIPELINE", help="Module, file or module:name of the pipeline.")
@@ -25,7 +28,7 @@ JsonLines = Annotated[bool, typer.Option("--json", help="Lines of JSON instead o
 
 
 def broker_config(bootstrap_server: str | None) -> Config:
-    """Return settings with the broker of the option, the environment or the stack of `make up`."""
+    """Return settings with the broker of the option, the environment or this folder's stack."""
     config = Config.from_env()
     address = bootstrap_server
     if address is None and not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):

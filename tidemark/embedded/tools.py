@@ -33,7 +33,10 @@ def tool(name: str, arguments: Sequence[str]) -> list[str]:
         return command(kafka_class, *arguments)
     stack = running_stack(state_folder())
     if stack is None:
-        raise ConfigurationError(f"no stack is running: start one (make up) or give {_SERVER}")
+        raise ConfigurationError(
+            "no stack of this folder is running: start one (tidemark dev or make up), or give "
+            f"{_SERVER}"
+        )
     return command(kafka_class, _SERVER, stack.address, *arguments)
 
 

@@ -44,6 +44,10 @@ _OTHER_NAMES = {
 }
 """Names that other libraries have, and what to write here."""
 
+_OF_PIPELINES = {
+    "peek": "call peek(stream, inputs) on the pipeline",
+    "run": "call run(inputs) on the pipeline",
+}
 
 _WAYS = {
     "AggregatedStream": "call {} on the result of aggregate()",
@@ -89,6 +93,8 @@ def _remedy(kind: str, name: str, methods: Mapping[str, list[str]]) -> str:
     owner = next((each for each in _WAYS if name in methods[each]), None)
     if owner is not None:
         return _WAYS[owner].format(name)
+    if name in _OF_PIPELINES:
+        return _OF_PIPELINES[name]
     if name in _OTHER_NAMES:
         used = _OTHER_NAMES[name]
         method = used.partition("(")[0]

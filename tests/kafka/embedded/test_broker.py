@@ -146,7 +146,8 @@ def test_a_tool_without_an_address_needs_a_running_stack(tmp_path):
 
     assert done.returncode == 2
     assert done.stderr == (
-        "kafka-topics: no stack is running: start one (make up) or give --bootstrap-server\n"
+        "kafka-topics: no stack of this folder is running: start one (tidemark dev or make up), "
+        "or give --bootstrap-server\n"
     )
 
 

@@ -67,7 +67,9 @@ class Session:
             ConfigurationError: a stack runs there already.
         """
         if running_stack(folder) is not None:
-            raise ConfigurationError(f"{folder} runs a stack already: stop it first (make down)")
+            raise ConfigurationError(
+                f"{folder} runs a stack already: stop it first (Ctrl-C there, or make down)"
+            )
         self._pipeline, self._folder, self._console = pipeline, folder, console
         self._extra = (MONITOR,) if find_spec("faust") is not None else ()
         self._port: int | None = None

@@ -129,7 +129,9 @@ def moves_on(plan: Plan, clock: Json) -> str:
     """Return a sentence that says what moves a clock on."""
     held_by = clock["held_by"]
     if held_by is None:
-        return "a record of any source moves it on"
+        waits = any(each.waits for each in plan.sources)
+        silence = "" if waits else ", and so does silence, as fast as the wall clock"
+        return f"a record of any source moves it on{silence}; `tidemark flush` closes what is open"
     if is_operator_source(held_by):
         return f"the clock of operator {operator_of(held_by)} moves it on"
     topic = held_by.rpartition("/")[0]
