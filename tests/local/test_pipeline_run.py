@@ -120,7 +120,10 @@ def test_results_say_what_they_hold():
     assert counts in results.counts
     assert counts in str(results)
     assert counts in results._repr_html_()
-    assert "<h4>dead-letters: 1 rows</h4>" in results._repr_html_()
+    assert "<h4>pops-per-minute: 3 rows</h4>" in results._repr_html_()
+    assert "<h4>dead-letters: 1 row</h4>" in results._repr_html_()
+    refused = game.run([b"pop!"] * 1_001)._repr_html_()
+    assert "<h4>dead-letters: 1,001 rows, of which these are the first 10</h4>" in refused
     with pytest.raises(KeyError, match="no topic 'pops'; there are pops-per-minute, pops-per"):
         results["pops"]
 

@@ -77,13 +77,19 @@ class Results(Mapping[str, pl.DataFrame]):
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
         frames = [
-            f"<h4>{html.escape(topic)}: {frame.height:,} rows</h4>"
+            f"<h4>{html.escape(topic)}: {_shown(frame.height)}</h4>"
             f"{frame.head(_SHOWN_ROWS)._repr_html_()}"
             for topic, frame in self.items()
             if frame.height
         ]
         counts = "\n".join(map(html.escape, self.counts))
         return "".join([*frames, f"<pre>{counts}</pre>"])
+
+
+def _shown(rows: int) -> str:
+    if rows > _SHOWN_ROWS:
+        return f"{rows:,} rows, of which these are the first {_SHOWN_ROWS}"
+    return "1 row" if rows == 1 else f"{rows} rows"
 
 
 def _frame(port: Port, rows: pl.DataFrame) -> pl.DataFrame:
