@@ -10,6 +10,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -38,6 +39,10 @@ LONG_IN = {"kafka", "spark"}
 """Folders with long tests: those of which `make rest` runs what `make test` leaves out."""
 
 
+CRASHED = pytest.StashKey[bool]()
+"""Whether a process that runs tests has crashed."""
+
+
 class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out test by test, except for the modules of ``TOGETHER``: ``--dist loadscope``."""
 
@@ -48,6 +53,17 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together | None:
     return Together(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+def pytest_testnodedown(node: WorkerController, error: object) -> None:
+    """Note that a process has crashed: xdist may leave out the tests that it had still to run."""
+    node.config.stash[CRASHED] = node.config.stash.get(CRASHED, default=False) or bool(error)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End with another status than failed tests do: to run those again is not enough."""
+    if session.config.stash.get(CRASHED, default=False):
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
