@@ -38,7 +38,7 @@ def test_results_after_a_reset_of_one_operator_are_equal(broker, sessions):
         ):
             diff(stack.config, stack.plan, sessions, 1)
         stack.start()
-        moves(stack, 100, 200)
+        in_log(stack, 100, 200)
         await_expected(stack, "a", "b")
         assert set(stack.stop().values()) == {0}
         result = diff(stack.config, stack.plan, sessions, 1)
