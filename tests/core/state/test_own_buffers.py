@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from tidemark.core.state.block_store import MemoryStore
-from tidemark.core.state.own_buffers import held_bytes, with_own_buffers
+from tidemark.core.state.own_buffers import copied, held_bytes, with_own_buffers
 
 ROWS = 5_000
 AT = np.arange(0, ROWS, 100)
@@ -45,6 +45,12 @@ def test_a_frame_with_its_own_texts_is_not_copied():
     frame = pl.DataFrame({"v": TEXT.to_list(), "n": np.arange(ROWS)})
 
     assert with_own_buffers(frame) is frame
+
+
+def test_arrays_without_values_have_no_texts_to_copy():
+    empty = pl.Series("v", [[], []], dtype=pl.Array(pl.String, 0))
+
+    assert copied(empty).equals(empty)
 
 
 def test_types_that_arrow_lacks_stay_as_they_are():

@@ -63,7 +63,7 @@ class _MemoryBlock:
 
 
 class MemoryStore:
-    """The store that keeps every frame in memory, without buffers that it shares with others."""
+    """The store that keeps every frame in memory, without texts that it shares with others."""
 
     frame_bytes = None
 

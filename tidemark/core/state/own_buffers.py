@@ -53,6 +53,8 @@ def _is_copied(dtype: pl.DataType) -> bool:
 
 def _leaves(dtype: pl.DataType) -> list[pl.DataType]:
     """Return the types of the values within nested ones."""
+    if isinstance(dtype, pl.Array) and dtype.size == 0:
+        return []
     if isinstance(dtype, (pl.List, pl.Array)):
         inner = dtype.inner
         assert isinstance(inner, pl.DataType)
