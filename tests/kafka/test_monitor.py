@@ -78,7 +78,9 @@ def test_it_shows_what_runs_names_what_holds_a_window_open_and_survives_kill_9(b
         assert all(c["open"] for c in clocks)
         assert all(c["why"].startswith(f"{holder} holds it for ") for c in clocks)
         assert all("no record came for " in c["why"] for c in clocks)
-        assert ask(port, "/api/why?end_ms=soon")[0] == 400
+        assert {ask(port, f"/api/why?end_ms={end}")[0] for end in ("soon", "--5", "%C2%B2")} == {
+            400
+        }
 
         code, page = ask(port, "/")
         assert code == 200

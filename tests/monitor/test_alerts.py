@@ -206,6 +206,15 @@ def test_a_source_is_named_after_three_seconds_and_no_process_that_is_silent():
     assert named(NOW_MS - 9_000, at_ms=NOW_MS - 5_000) == []
 
 
+def test_a_source_whose_watermark_has_moved_on_is_not_blamed_for_a_service_that_is_slow():
+    source = SourceStats("moves/1", 60_001, False, 0, NOW_MS - 8_000)
+    ingest = stats(service="ingest", sources=[source])
+    (holder,) = told(ingest, stats(operators=[held("moves/1", NOW_MS - 9_000)]))["holders"]
+    assert holder["text"] == (
+        "its watermark has moved on, and the operator has still to read its rows; 3 windows wait"
+    )
+
+
 def test_dead_letters_name_their_reasons_the_most_frequent_first():
     reasons = [ReasonStats(f"reason {number}", 9 - number) for number in range(4)]
     (alert,) = alerts_of(after(stats(dead_letters=30, dead_reasons=reasons)), NONE)
@@ -216,6 +225,12 @@ def test_partitions_that_are_wrong_in_the_same_way_are_one_alert():
     sources = [SourceStats(f"moves/{number}", NOW // 1_000) for number in range(3)]
     (alert,) = alerts_of(after(stats(NOW, "ingest", sources=sources)), NONE)
     assert alert.text.startswith("event times of 3 partitions of moves are about 1970-01-21")
+
+
+def test_a_topic_that_is_wrong_in_two_ways_is_one_alert_that_names_both():
+    sources = [SourceStats("moves/0", NOW // 1_000), SourceStats("moves/1", NOW * 1_000)]
+    (alert,) = alerts_of(after(stats(NOW, "ingest", sources=sources)), NONE)
+    assert alert.text.count("event times of moves/") == 2
 
 
 def test_the_partitions_of_a_changelog_are_one_alert():

@@ -26,7 +26,7 @@ class Changing:
     def dashboard(self) -> dict[str, Any]:
         self.looks += 1
         process = {"process": f"ingest/{self.looks}", "ready": True}
-        return {"alerts": [], "processes": [process]}
+        return {"alerts": [], "processes": [process], "holders": []}
 
 
 async def first_events(url: str, count: int) -> list[str]:

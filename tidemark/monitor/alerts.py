@@ -166,20 +166,20 @@ def _not_ready(history: ProcessHistory) -> list[Alert]:
 def wrong_units(stats: Stats) -> list[Alert]:
     """Alert if the times of a topic are far from now, but near it in another unit.
 
-    Partitions that are wrong in the same way have one alert.
+    A topic has one alert, which names partitions that are wrong in the same way together.
     """
-    wrong: dict[tuple[str, str], list[SourceStats]] = {}
+    wrong: dict[str, dict[str, list[SourceStats]]] = {}
     for source in stats.sources:
         meant = None
         if source.watermark_ms is not None:
             meant = _meant(source.watermark_ms, stats.at_ms)
         if meant is not None:
-            wrong.setdefault((source.source.rpartition("/")[0], meant[1]), []).append(source)
+            units = wrong.setdefault(source.source.rpartition("/")[0], {})
+            units.setdefault(meant[1], []).append(source)
     return [
-        Alert(
-            "wrong unit", process_of(stats), topic, _unit_text(topic, unit, its, stats), stats.at_ms
-        )
-        for (topic, unit), its in wrong.items()
+        Alert("wrong unit", process_of(stats), topic, "; ".join(texts), stats.at_ms)
+        for topic, units in wrong.items()
+        if (texts := [_unit_text(topic, unit, its, stats) for unit, its in units.items()])
     ]
 
 

@@ -25,7 +25,7 @@ def why(clock: ClockStats, ingest: Ingest, now_ms: int) -> str:
         return "all sources are silent"
     stands_ms = max(0, now_ms - clock.unmoved_since_ms)
     held = f"{shown_source(clock.held_by)} holds it for {stands_ms // 1000} s"
-    cause = _cause(clock.held_by, stands_ms, ingest, now_ms)
+    cause = _cause(clock.held_by, clock.clock_ms, stands_ms, ingest, now_ms)
     return f"{held}: {cause}" if cause else held
 
 
@@ -48,7 +48,8 @@ def _holder(source: str, clocks: list[Json], ingest: Ingest, now_ms: int) -> Jso
     since_ms = min(clock["unmoved_since_ms"] for clock in clocks)
     operators = sorted({clock["operator"] for clock in clocks})
     windows = sum(clock["open_windows"] for clock in clocks)
-    cause = _cause(source, now_ms - since_ms, ingest, now_ms)
+    times = [clock["clock_ms"] for clock in clocks if clock["clock_ms"] is not None]
+    cause = _cause(source, min(times, default=None), now_ms - since_ms, ingest, now_ms)
     return {
         "source": source,
         "since_ms": since_ms,
@@ -59,7 +60,7 @@ def _holder(source: str, clocks: list[Json], ingest: Ingest, now_ms: int) -> Jso
     }
 
 
-def _cause(name: str, stands_ms: int, ingest: Ingest, now_ms: int) -> str:
+def _cause(name: str, clock_ms: int | None, stands_ms: int, ingest: Ingest, now_ms: int) -> str:
     """Return why a source does not move a clock; "" if that is not known."""
     if is_operator_source(name):
         return ""
@@ -72,6 +73,9 @@ def _cause(name: str, stands_ms: int, ingest: Ingest, now_ms: int) -> str:
         return f"ingest has still to read {read.lag} records of it"
     if read is not None and read.open:
         return f"a transaction of its producer is open, with {read.open} records"
+    watermark_ms = source.watermark_ms
+    if clock_ms is not None and watermark_ms is not None and watermark_ms > clock_ms:
+        return "its watermark has moved on, and the operator has still to read its rows"
     if source.silent_since_ms is None:
         return ""
     silence_ms = max(0, now_ms - source.silent_since_ms)

@@ -95,10 +95,11 @@ def _history(monitor: Monitor, request: Request) -> Response:
 
 def _why(monitor: Monitor, request: Request) -> Response:
     end = request.query.get("end_ms")
-    if end is not None and not end.lstrip("-").isdigit():
+    try:
+        end_ms = None if end is None else int(end)
+    except ValueError:
         return _error(f"end_ms={end}: not a number of milliseconds")
-    asked = request.query.get("operator"), None if end is None else int(end)
-    return _json(why_open(monitor.status(), *asked))
+    return _json(why_open(monitor.status(), request.query.get("operator"), end_ms))
 
 
 def _restoring(app: faust.App) -> list[str]:
@@ -169,8 +170,10 @@ class _Events:
 
 
 def _health(shown: dict[str, Any]) -> list[Any]:
+    """Return what is sent at once if it changes: alerts, processes, sources that hold clocks."""
     alerts = [(each["process"], each["kind"], each["subject"]) for each in shown["alerts"]]
-    return [alerts, [(each["process"], each["ready"]) for each in shown["processes"]]]
+    ready = [(each["process"], each["ready"]) for each in shown["processes"]]
+    return [alerts, ready, sorted(each["source"] for each in shown["holders"])]
 
 
 def _file(name: str) -> Answer:
