@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from tidemark.core.state.block_store import MemoryStore
-from tidemark.core.state.own_buffers import copied, held_bytes, with_own_buffers
+from tidemark.core.state.own_buffers import buffer_bytes, copied, with_own_buffers
 
 ROWS = 5_000
 AT = np.arange(0, ROWS, 100)
@@ -23,11 +23,11 @@ ARRAY = pl.DataFrame([TEXT]).select(pl.concat_arr("v", "v")).to_series()
 @pytest.mark.parametrize("part_of", [lambda frame: frame[AT], lambda frame: frame[100:150]])
 def test_rows_of_a_large_frame_leave_its_texts(column, part_of):
     part = part_of(pl.DataFrame([column]))
-    assert held_bytes(part["v"]) > 20 * part.estimated_size(), "polars shares the buffers"
+    assert buffer_bytes(part["v"]) > 20 * part.estimated_size(), "polars shares the buffers"
 
     block = MemoryStore().put(0, part)
 
-    assert held_bytes(block.frame()["v"]) < 2 * part.estimated_size()
+    assert buffer_bytes(block.frame()["v"]) < 2 * part.estimated_size()
     assert block.frame().schema == part.schema
     assert block.frame().equals(part)
 

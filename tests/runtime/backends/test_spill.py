@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.runtime.backends.disks import KB, await_files, small_disk
-from tidemark.core.state.own_buffers import held_bytes
+from tidemark.core.state.own_buffers import buffer_bytes
 from tidemark.runtime.backends import database, spill
 from tidemark.runtime.backends.database import LocalStoreError
 from tidemark.runtime.backends.spill import SpillingBlocks
@@ -91,8 +91,8 @@ def test_a_part_of_a_frame_takes_the_space_of_the_part(store):
     assert store.reads == 1
     assert in_memory.equals(part)
     assert read.equals(part)
-    assert held_bytes(in_memory["rows"]) < 2 * part.estimated_size()
-    assert held_bytes(read["rows"]) < 2 * part.estimated_size()
+    assert buffer_bytes(in_memory["rows"]) < 2 * part.estimated_size()
+    assert buffer_bytes(read["rows"]) < 2 * part.estimated_size()
 
 
 def test_blocks_used_last_stay(store):

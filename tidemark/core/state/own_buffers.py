@@ -5,6 +5,8 @@ another one shares its buffers, so a hundred rows of a segment keep all texts of
 memory.  State keeps such rows for long, so it copies what is far smaller than its buffers.
 """
 
+from functools import lru_cache
+
 import polars as pl
 import pyarrow as pa
 
@@ -20,7 +22,8 @@ _NOT_COPIED = (pl.Int128, pl.UInt128, pl.Categorical, pl.Enum, pl.Object)
 
 def with_own_buffers(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame; columns that are far smaller than the buffers they share are copied."""
-    large = [column for column in frame if _is_copied(column.dtype) and _shares_much(column)]
+    texts = (frame[name] for name, dtype in frame.schema.items() if _is_copied(dtype))
+    large = [column for column in texts if _shares_much(column)]
     return frame.with_columns(map(copied, large)) if large else frame
 
 
@@ -32,7 +35,7 @@ def copied(column: pl.Series) -> pl.Series:
     return pl.Series(column.name, own.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def held_bytes(column: pl.Series) -> int:
+def buffer_bytes(column: pl.Series) -> int:
     """Return the size of all buffers that a column keeps in memory."""
     sizes: dict[int, int] = {}
     for chunk in column.get_chunks():
@@ -42,9 +45,10 @@ def held_bytes(column: pl.Series) -> int:
 
 
 def _shares_much(column: pl.Series) -> bool:
-    return held_bytes(column) > _SHARE * column.estimated_size() + _SLACK_BYTES
+    return buffer_bytes(column) > _SHARE * column.estimated_size() + _SLACK_BYTES
 
 
+@lru_cache(maxsize=256)
 def _is_copied(dtype: pl.DataType) -> bool:
     leaves = _leaves(dtype)
     has_views = any(each in (pl.String, pl.Binary) for each in leaves)
