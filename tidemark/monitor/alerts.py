@@ -168,35 +168,38 @@ def wrong_units(stats: Stats) -> list[Alert]:
 
     A topic has one alert, which names partitions that are wrong in the same way together.
     """
-    wrong: dict[str, dict[str, list[SourceStats]]] = {}
+    wrong: dict[str, dict[str, list[tuple[SourceStats, int]]]] = {}
     for source in stats.sources:
-        meant = None
-        if source.watermark_ms is not None:
-            meant = _meant(source.watermark_ms, stats.at_ms)
+        meant = _meant(source.watermark_ms, stats.at_ms)
         if meant is not None:
-            units = wrong.setdefault(source.source.rpartition("/")[0], {})
-            units.setdefault(meant[1], []).append(source)
+            meant_ms, unit = meant
+            topic = source.source.rpartition("/")[0]
+            wrong.setdefault(topic, {}).setdefault(unit, []).append((source, meant_ms))
     return [
-        Alert("wrong unit", process_of(stats), topic, "; ".join(texts), stats.at_ms)
+        Alert(
+            "wrong unit",
+            process_of(stats),
+            topic,
+            "; ".join(_unit_text(topic, unit, its) for unit, its in units.items()),
+            stats.at_ms,
+        )
         for topic, units in wrong.items()
-        if (texts := [_unit_text(topic, unit, its, stats) for unit, its in units.items()])
     ]
 
 
-def _unit_text(topic: str, unit: str, sources: Sequence[SourceStats], stats: Stats) -> str:
-    at_ms = sources[0].watermark_ms or 0
-    meant = _meant(at_ms, stats.at_ms)
-    assert meant is not None
-    of = sources[0].source if len(sources) == 1 else f"{len(sources)} partitions of {topic}"
+def _unit_text(topic: str, unit: str, sources: Sequence[tuple[SourceStats, int]]) -> str:
+    """``sources``: of the topic, each with the time that is meant."""
+    source, meant_ms = sources[0]
+    of = source.source if len(sources) == 1 else f"{len(sources)} partitions of {topic}"
     return (
-        f"event times of {of} are about {instant_text(at_ms)}; "
-        f"{unit} they would be about {instant_text(meant[0])}"
+        f"event times of {of} are about {instant_text(source.watermark_ms or 0)}; "
+        f"{unit} they would be about {instant_text(meant_ms)}"
     )
 
 
-def _meant(at_ms: int, now_ms: int) -> tuple[int, str] | None:
+def _meant(at_ms: int | None, now_ms: int) -> tuple[int, str] | None:
     """Return the number as a time near now, and the unit that makes it so; None without one."""
-    if abs(at_ms - now_ms) <= _YEAR_MS:
+    if at_ms is None or abs(at_ms - now_ms) <= _YEAR_MS:
         return None
     for times, shorter in _SHORTER_UNITS.items():
         for meant_ms, how, units in (

@@ -16,7 +16,7 @@ from tidemark.runtime.service.histogram import BOUNDS_MS
 from tidemark.runtime.service.stats import PartitionStats, SourceStats, Stats
 
 _NAMED = 3
-"""An alert names so many processes or operators at most."""
+"""The most processes or operators that an alert names."""
 
 
 def status(
@@ -35,15 +35,16 @@ def status(
     raised = [alert for alert in (*alerts, *_silent(latest, now_ms)) if alert.process in known]
     # While partitions change hands, two processes name one.  The newer record is right.
     by_age = sorted(latest, key=lambda stats: stats.at_ms)
-    ingest = _ingest(stats for stats in by_age if not is_silent(stats, now_ms))
+    awake = [stats for stats in by_age if not is_silent(stats, now_ms)]
+    ingest = _ingest(awake)
     clocks = {
         (clock["operator"], clock["partition"]): clock
         for stats in by_age
         for clock in _clocks(stats, ingest, now_ms)
     }
     ordered = [clock for _, clock in sorted(clocks.items())]
-    awake = {process_of(stats) for stats in latest if not is_silent(stats, now_ms)}
-    held = holders((each for each in ordered if each["process"] in awake), ingest, now_ms)
+    names = {process_of(stats) for stats in awake}
+    held = holders((each for each in ordered if each["process"] in names), ingest, now_ms)
     sources = {source["source"]: source for stats in by_age for source in _sources(stats)}
     return {
         "pipeline": pipeline,
