@@ -90,9 +90,10 @@ def bucket_counts(durations_ms: npt.NDArray[np.int64]) -> list[int]:
 
 
 def percentile_ms(counts: Sequence[int], share: float) -> float | None:
-    """Return the duration that ``share`` of the durations do not exceed; None if there are none.
+    """Return the percentile of durations in buckets; None if there are none.
 
-    Within a bucket, durations are taken as evenly spread.  Above the last bound, it is that bound.
+    ``share``: of the durations that are at most as long, 0 to 1.  Durations are spread evenly in
+    their bucket, and those above the last bound count as that bound.
     """
     rank = share * sum(counts)
     if not rank:
